@@ -27,6 +27,13 @@ use constant {
 	SYNC_LIMIT => 3,
 };
 
+# Are A and B a pair, each with tables of its own that replicate into the other's?
+use constant PAIR => ($ENV{REPLICAS} // '') eq 'pair';
+
+# The servers with tables that clients write to, and those that subscribe to them
+use constant OWNERS => PAIR ? qw(A B) : 'A';
+use constant SUBSCRIBERS => PAIR ? OWNERS : 'D';
+
 # Ranges of a fault's duration in seconds: shorter than a session's timeout,
 # longer, or either; for the second of two pauses of a process, in which its session may end
 # before a follower has told the leader of what it has heard between them; and for a planned end
@@ -85,22 +92,32 @@ my %planned = (
 	'settings changed' => [ $observed, '_change_settings' ],
 	'worker terminated' => [ $observed, _signal => 'worker', 'TERM' ]);
 
-# What carries A's data to the servers with copies
-my %of_replicas = (
-	'replay frozen' => [ $any, _signal_replica => 'C', 'startup', 'STOP' ],
-	'receiver terminated' => [ $short, _signal_replica => 'C', 'receiver', 'TERM' ],
-	'sender frozen' => [ $any, _signal_replica => 'A', 'sender', 'STOP' ],
-	'sender terminated' => [ $short, _signal_replica => 'A', 'sender', 'TERM' ],
-	'apply frozen' => [ $any, _signal_replica => 'D', 'apply', 'STOP' ],
-	'apply terminated' => [ $short, _signal_replica => 'D', 'apply', 'TERM' ],
+# What carries data to subscribers, and asks how far that is
+my %of_subscriptions = (
+	'sender frozen' => [ $any, _signal_replica => [OWNERS], 'sender', 'STOP' ],
+	'sender terminated' => [ $short, _signal_replica => [OWNERS], 'sender', 'TERM' ],
+	'apply frozen' => [ $any, _signal_replica => [SUBSCRIBERS], 'apply', 'STOP' ],
+	'apply terminated' => [ $short, _signal_replica => [SUBSCRIBERS], 'apply', 'TERM' ],
+	'asker frozen' => [ $any, _signal_replica => [SUBSCRIBERS], 'asker', 'STOP' ],
+	'asker terminated' => [ $short, _signal_replica => [SUBSCRIBERS], 'asker', 'TERM' ],
+	'subscription disabled' => [
+		$any,
+		_call => [SUBSCRIBERS],
+		'ALTER SUBSCRIPTION books DISABLE', 'ALTER SUBSCRIPTION books ENABLE'
+	],
+	'subscriber restarted' => [ $short, _restart => [SUBSCRIBERS] ]);
+
+# What carries it to a standby
+my %of_standbys = (
+	'replay frozen' => [ $any, _signal_replica => ['C'], 'startup', 'STOP' ],
+	'receiver terminated' => [ $short, _signal_replica => ['C'], 'receiver', 'TERM' ],
 	'replay paused' =>
-	  [ $any, _call => 'C', 'SELECT pg_wal_replay_pause()', 'SELECT pg_wal_replay_resume()' ],
-	'subscription disabled' =>
-	  [ $any, _call => 'D', 'ALTER SUBSCRIPTION a DISABLE', 'ALTER SUBSCRIPTION a ENABLE' ],
-	'standby restarted' => [ $short, _restart => 'C' ]);
+	  [ $any, _call => ['C'], 'SELECT pg_wal_replay_pause()', 'SELECT pg_wal_replay_resume()' ],
+	'standby restarted' => [ $short, _restart => ['C'] ]);
 
 %faults = (%faults, %of_workers, %planned) if $ENV{ZKLOCK_SESSION};
-%faults = (%faults, %of_replicas) if $ENV{REPLICAS};
+%faults = (%faults, %of_subscriptions) if $ENV{REPLICAS};
+%faults = (%faults, %of_standbys) if $ENV{REPLICAS} && !PAIR;
 
 # Conditions that find processes in pg_stat_activity: a backend works under a
 # lock, is idle while its client thinks, or waits
@@ -113,7 +130,8 @@ my %known = (
 	startup => "backend_type = 'startup'",
 	receiver => "backend_type = 'walreceiver'",
 	sender => "backend_type = 'walsender'",
-	apply => "backend_type LIKE 'logical replication%worker'");
+	apply => "backend_type LIKE 'logical replication%worker'",
+	asker => "backend_type = 'zklock publishers'");
 
 # The fault that locks alone do not survive
 sub deadly
@@ -159,8 +177,8 @@ sub plan
 }
 
 # %arg: ensemble (a ZkEnsemble), proxies (a list of ZkProxy between some
-# clients of server B and the network that can fail), servers (PgServers A and B by name), replicas
-# (A, and the servers with copies, if there are any)
+# clients of server B and the network that can fail), servers (PgServers A and B by name), all
+# (these, and the servers with copies, if there are any)
 sub new
 {
 	my ($class, %arg) = @_;
@@ -315,20 +333,20 @@ sub _signal_one
 	return;
 }
 
-# Replication: a process of a server, what is called on one, and a server that is killed
+# Replication: a process of one of these servers, what is called on one, and a server that is killed
 
 sub _signal_replica
 {
-	my ($self, undef, $name, $state, $signal) = @_;
+	my ($self, $pick, $names, $state, $signal) = @_;
 
-	$self->_signal_one($self->{replicas}{$name}, $state, $signal);
+	$self->_signal_one($self->{all}{ _choose($pick, @$names) }, $state, $signal);
 	return;
 }
 
 sub _call
 {
-	my ($self, undef, $name, $make, $undo) = @_;
-	my $server = $self->{replicas}{$name};
+	my ($self, $pick, $names, $make, $undo) = @_;
+	my $server = $self->{all}{ _choose($pick, @$names) };
 
 	push @{ $self->{undo} }, sub { $server->psql('-c', $undo) };
 	$server->psql('-c', $make);
@@ -337,9 +355,9 @@ sub _call
 
 sub _restart
 {
-	my ($self, undef, $name) = @_;
+	my ($self, $pick, $names) = @_;
 
-	$self->{replicas}{$name}->restart('QUIT');
+	$self->{all}{ _choose($pick, @$names) }->restart('QUIT');
 	return;
 }
 

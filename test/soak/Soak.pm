@@ -1,6 +1,6 @@
 # Two PostgreSQL servers, A and B, and three ZooKeeper servers under load with
 # one fault after another, and a check of the results. With REPLICAS in the environment, also C and
-# D, which have copies of A's data.
+# D, which have copies of A's data; or A and B are a pair, and replicate each other.
 #
 #	my $soak = Soak->new($bindir, $dir, $seed);
 #	$soak->start;
@@ -30,13 +30,18 @@ use constant {
 	CLIENTS => 4,    # on each server
 	READERS => 1,    # on each server with a copy
 	SESSION_TIMEOUT => Faults::TIMEOUT . 's',
+
+	# What all servers with tables have at the end
+	BOOKS => 'SELECT path, amount, (SELECT count(*) FROM sale WHERE sale.path = holding.path)'
+	  . ' FROM holding ORDER BY path',
 };
 
 # Protections of commits, and the part of the time that each has. Without the
 # check, holders commit whose nodes are gone, and without the fence either, other
 # violations are expected as well when a holder is suspended for
-# too long: that part tests whether violations are found.
-my @modes = (
+# too long: that part tests whether violations are found. A fence protects what is on its own
+# server, so it does not replace the check in a pair.
+my @modes = grep { !Faults::PAIR || $_->{confirm} eq 'lease' } (
 	{ confirm => 'lease', fence => 'on', part => 0.4, unsafe => 0 },
 	{ confirm => 'lease', fence => 'off', part => 0.4, unsafe => 0 },
 	{ confirm => 'off', fence => 'on', part => 0.15, unsafe => 0 },
@@ -69,14 +74,14 @@ sub start
 	$ensemble->start;
 	$self->{proxies} = [ map { ZkProxy->new($_->hosts) } $ensemble->servers ];
 
-	# The tables are A's; B reaches them with postgres_fdw. B reaches ZooKeeper
-	# through proxies.
+	# The tables are A's; B reaches them with postgres_fdw, unless both are a pair. B reaches
+	# ZooKeeper through proxies.
 	my %hosts = (
 		A => $ensemble->hosts,
 		B => join(',', map { $_->hosts } @{ $self->{proxies} }));
 	my %variables = (
 		A => [],
-		B => [ '-v', "dir_of_a=$dir/A", '-v', 'port=' . PgServer::PORT ]);
+		B => Faults::PAIR ? [] : [ '-v', "dir_of_a=$dir/A", '-v', 'port=' . PgServer::PORT ]);
 
 	for my $name (qw(A B))
 	{
@@ -94,32 +99,42 @@ sub start
 		$pg->start;
 		$pg->psql(@{ $variables{$name} }, '-f', "$dir/soak.sql");
 	}
-	$self->_start_replicas if $ENV{REPLICAS};
+	$self->_replicate if $ENV{REPLICAS};
 	$self->{faults} = Faults->new(
 		ensemble => $ensemble,
 		proxies => $self->{proxies},
 		servers => $self->{pg},
-		replicas => { A => $self->{pg}{A}, %{ $self->{replica} // {} } });
+		all => { %{ $self->{pg} }, %{ $self->{replica} // {} } });
 	return;
 }
 
-# Of all servers, if some have copies of A's data
+# Of all servers, if data is replicated
 sub _settings_of_replicas
 {
 	return (
 		shared_preload_libraries => 'zklock',
 		wal_level => 'logical',
+
+		# What has ended is started again soon. Until then, nothing can be read.
+		wal_retrieve_retry_interval => '1s',
 		'zklock.answer_positions' => 'on');
 }
 
-# Starts C, a standby of A, and D, which subscribes to its table.
-sub _start_replicas
+# Has A and B subscribe to each other's tables if they are a pair. Otherwise, starts C, a standby of
+# A, and D, which subscribes to its tables.
+sub _replicate
 {
 	my ($self) = @_;
 	my $dir = $self->{dir};
-	my $a = $self->{pg}{A};
+	my ($a, $b) = @{ $self->{pg} }{qw(A B)};
 
-	$a->psql('-c', 'CREATE PUBLICATION holding FOR TABLE holding');
+	$self->_ask($_, 'CREATE PUBLICATION books FOR TABLE holding, sale') for Faults::OWNERS;
+	if (Faults::PAIR)
+	{
+		_subscribe($a, $b, ', origin = none');
+		_subscribe($b, $a, ', origin = none');
+		return;
+	}
 	mkdir("$dir/D") or die "$dir/D: $!\n";
 	my $d = $self->{replica}{D} = PgServer->new(
 		$self->{bindir}, "$dir/D",
@@ -129,11 +144,19 @@ sub _start_replicas
 		_settings_of_replicas());
 	$d->start;
 	$d->psql('-f', "$dir/soak.sql");
-	$d->psql('-c', 'TRUNCATE holding', '-c', 'SET client_min_messages = warning', '-c',
-		"CREATE SUBSCRIPTION a CONNECTION '${\ $a->connstr('postgres')}' PUBLICATION holding");
-	wait_until('D has the rows',
-		sub { $d->psql('-c', "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'") eq '0' });
+	_subscribe($d, $a, '');
 	$self->{replica}{C} = $a->standby("$dir/C");
+	return;
+}
+
+# Both have the same rows before.
+sub _subscribe
+{
+	my ($subscriber, $publisher, $options) = @_;
+
+	$subscriber->psql('-c', 'SET client_min_messages = warning', '-c',
+		"CREATE SUBSCRIPTION books CONNECTION '${\ $publisher->connstr('postgres')}' "
+		  . "PUBLICATION books WITH (copy_data = false$options)");
 	return;
 }
 
@@ -158,12 +181,13 @@ sub run
 	my ($self, $seconds) = @_;
 	my ($commits, $faults, $problems) = (0, 0, 0);
 	my %violations = (0 => 0, 1 => 0);    # by whether violations are expected
+	my $parts = sum0(map { $_->{part} } @modes);
 
 	printf("Seed %s, %d s, %d clients on each server, sessions of %s\n",
 		$self->{seed}, $seconds, CLIENTS, SESSION_TIMEOUT);
 	for my $mode (@modes)
 	{
-		my $round = $self->_play($mode, $mode->{part} * $seconds);
+		my $round = $self->_play($mode, $mode->{part} / $parts * $seconds);
 
 		report($round);
 		$commits += uniq(map { $_->{xid} } @{ $round->{rows} });
@@ -207,7 +231,7 @@ sub _play
 	  ? sub { return \%deadly }
 	  : Faults::plan("$self->{seed} $mode->{confirm} $mode->{fence}", $self->{fault});
 
-	$self->_ask('A', 'TRUNCATE history, sale');
+	$self->_ask($_, 'TRUNCATE history, sale') for Faults::OWNERS;
 	my %round = (
 		%$mode{qw(confirm fence)},
 		opening => { split(/[|\n]/, $self->_ask('A', 'TABLE holding')) },
@@ -220,6 +244,7 @@ sub _play
 		{ map { ($_ => "$self->{dir}/$_") } qw(A B) }, CLIENTS,
 		$self->{ensemble}->hosts,
 		'zklock.confirm_commit' => $mode->{confirm},
+		'zklock.catch_up' => 'all',
 		'soak.fence' => $mode->{fence});
 	$self->{readers} = Load->start_reading(
 		$self->{bindir}, $self->{dir},
@@ -300,7 +325,7 @@ sub _pass
 
 # Checks that the clients recover after the last fault: all of them commit
 # again and, after they have ended, their backends and nodes in ZooKeeper are
-# gone, and each lock is free.
+# gone, each lock is free, and servers of a pair have the same books.
 sub _settle
 {
 	my ($self, $round) = @_;
@@ -318,10 +343,11 @@ sub _settle
 		'every client commits again',
 		sub {
 			$load->tend;
-			return $self->_ask(
-				'A',
-				"SELECT count(DISTINCT client) FROM history
-				 WHERE began > to_timestamp($since)") == @clients;
+			return @clients == sum0(map {
+				$self->_ask($_,
+					"SELECT count(DISTINCT client) FROM history
+					 WHERE began > to_timestamp($since)")
+			} Faults::OWNERS);
 		});
 	push @{ $round->{fault_free}[-1] }, time();
 	$self->_settle_readers($expect) if $self->{readers};
@@ -340,6 +366,9 @@ sub _settle
 					 AND pid <> pg_backend_pid()");
 			});
 	}
+	$expect->(
+		'all servers with tables have the same books',
+		sub { 1 == uniq(map { $self->_ask($_, BOOKS) } Faults::OWNERS) });
 	$expect->(
 		'ZooKeeper has no ephemeral node',
 		sub {
@@ -383,34 +412,39 @@ sub _settle_readers
 	return;
 }
 
-# Reads all rows that were committed so far, in one snapshot, and what their clients saw before.
+# Reads all rows that were committed so far, in one snapshot of each server, and what their clients
+# saw before. Those of a pair have the same books at the end.
 sub _read_history
 {
 	my ($self, $round) = @_;
 	my @columns =
 	  qw(path mode token number xid server client kind before after began committed);
-	my ($history, $closing, $sales) = split(
-		/^--\n/m,
-		$self->{pg}{A}->psql(
-			'-c', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
-			'-c',
-			"SELECT path, mode, token, number, xid, server, client, kind, before, after,
-					extract(epoch FROM began),
-					extract(epoch FROM pg_xact_commit_timestamp(xid::xid))
-				 FROM history",
-			'-c', '\echo --',
-			'-c', 'TABLE holding',
-			'-c', '\echo --',
-			'-c', 'SELECT path, count(*) FROM sale GROUP BY path',
-			'-c', 'COMMIT'));
-	my @rows;
+	my (@rows, $closing, $sales);
 
-	for my $line (split(/\n/, $history))
+	for my $name (Faults::OWNERS)
 	{
-		my %row;
+		# Servers have the same numbers of transactions.
+		(my $history, $closing, $sales) = split(
+			/^--\n/m,
+			$self->{pg}{$name}->psql(
+				'-c', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+				'-c',
+				"SELECT path, mode, token, number, xid || '.' || ascii(server), server, client, kind,
+						before, after, extract(epoch FROM began),
+						extract(epoch FROM pg_xact_commit_timestamp(xid::xid))
+					 FROM history",
+				'-c', '\echo --',
+				'-c', 'TABLE holding',
+				'-c', '\echo --',
+				'-c', 'SELECT path, count(*) FROM sale GROUP BY path',
+				'-c', 'COMMIT'));
+		for my $line (split(/\n/, $history))
+		{
+			my %row;
 
-		@row{@columns} = split(/\|/, $line);
-		push @rows, \%row;
+			@row{@columns} = split(/\|/, $line);
+			push @rows, \%row;
+		}
 	}
 	$round->{rows} = \@rows;
 	$round->{violations} = [

@@ -1,7 +1,8 @@
 -- The functions that the clients of the soak test call.
 --
 -- Loaded into both servers.  The tables are A's; B, where psql is given the
--- variable dir_of_a, reaches them with postgres_fdw.
+-- variable dir_of_a, reaches them with postgres_fdw.  In a pair, each server
+-- has its own: holding and sale are replicated, history is not.
 
 CREATE EXTENSION zklock;
 
