@@ -92,7 +92,7 @@ my %planned = (
 	'settings changed' => [ $observed, '_change_settings' ],
 	'worker terminated' => [ $observed, _signal => 'worker', 'TERM' ]);
 
-# What carries data to subscribers, and asks how far that is
+# What carries data to subscribers, asks publishers for their positions, and answers
 my %of_subscriptions = (
 	'sender frozen' => [ $any, _signal_replica => [OWNERS], 'sender', 'STOP' ],
 	'sender terminated' => [ $short, _signal_replica => [OWNERS], 'sender', 'TERM' ],
@@ -100,6 +100,8 @@ my %of_subscriptions = (
 	'apply terminated' => [ $short, _signal_replica => [SUBSCRIBERS], 'apply', 'TERM' ],
 	'asker frozen' => [ $any, _signal_replica => [SUBSCRIBERS], 'asker', 'STOP' ],
 	'asker terminated' => [ $short, _signal_replica => [SUBSCRIBERS], 'asker', 'TERM' ],
+	'answerer frozen' => [ $any, _signal_replica => [OWNERS], 'answerer', 'STOP' ],
+	'answerer terminated' => [ $short, _signal_replica => [OWNERS], 'answerer', 'TERM' ],
 	'subscription disabled' => [
 		$any,
 		_call => [SUBSCRIBERS],
@@ -131,7 +133,8 @@ my %known = (
 	receiver => "backend_type = 'walreceiver'",
 	sender => "backend_type = 'walsender'",
 	apply => "backend_type LIKE 'logical replication%worker'",
-	asker => "backend_type = 'zklock publishers'");
+	asker => "backend_type = 'zklock publishers'",
+	answerer => "application_name = 'zklock'");
 
 # The fault that locks alone do not survive
 sub deadly

@@ -2,10 +2,10 @@
 # comes from their arguments.
 #
 # A row describes one transaction and one of its locks: a hash with path, mode
-# ('shared', or any other, which is exclusive), token, number, xid, server,
-# client, kind, before and after (amounts), and began and committed (times in
-# seconds): when it began to read with all of its locks held, and when it
-# committed.
+# ('shared', or any other, which is exclusive), token, number, xid (another one
+# in each transaction, also of other servers), server, client, kind, before and
+# after (amounts), and began and committed (times in seconds): when it began to
+# read with all of its locks held, and when it committed.
 
 package History;
 

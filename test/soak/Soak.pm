@@ -423,7 +423,7 @@ sub _read_history
 
 	for my $name (Faults::OWNERS)
 	{
-		# Servers have the same numbers of transactions.
+		# Both servers count their transactions from the same number.
 		(my $history, $closing, $sales) = split(
 			/^--\n/m,
 			$self->{pg}{$name}->psql(
