@@ -451,7 +451,8 @@ sub _other
 }
 
 # Suspends a backend in the given state, and returns its pid. The state can
-# have changed when the signal arrives, so it is checked again.
+# have changed when the signal arrives, so it is checked again. The process may then have a lock in
+# shared memory for which the check would wait without end, so it goes on after some seconds.
 sub _catch
 {
 	my ($self, $server, $state) = @_;
@@ -469,8 +470,12 @@ sub _catch
 			my $pid = $find->('true') or return;
 
 			push @{ $self->{undo} }, sub { kill('CONT', $pid) };
-			kill('STOP', $pid);
-			return $pid if $find->("pid = $pid");
+			my $suspended = kill('STOP', $pid);
+			local $SIG{ALRM} = sub { kill('CONT', $pid); $suspended = 0 };
+			alarm(3);
+			my $is_same = $find->("pid = $pid");
+			alarm(0);
+			return $pid if $is_same && $suspended;
 			kill('CONT', $pid);
 			return;
 		});
