@@ -418,12 +418,14 @@ sub _form_line
 	return;
 }
 
-# A procedure that loses its term is called again.
+# A procedure that loses its term is called again. It ends with its client.
 sub _lead
 {
 	my ($self) = @_;
 
-	$self->_open("leader on $_", $self->{$_}, ('CALL lead();') x 100) for qw(primary standby);
+	$self->_open("leader on $_", $self->{$_}, q(SET client_connection_check_interval = '200ms';),
+		('CALL lead();') x 100)
+	  for qw(primary standby);
 	$self->_wait_for_leader;
 	return;
 }
