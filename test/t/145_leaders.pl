@@ -125,6 +125,8 @@ $one->query('RESET zklock.advisory_locks');
 my $other = new_node('other', $zk->hosts, %conf, 'zklock.leaders' => PATH);
 my $there = ZkTest->new($other);
 wait_for_state($there, 'waits');
+is($there->query(q(SELECT (SELECT count(*) FROM zk_locks), (SELECT count(*) FROM zk_lock_blockers))), '0|0',
+	'to stand behind another server is no wait for a lock');
 is($there->query(q(SELECT zk_leads('/leaders/cron'))), 'f', 'another server does not lead');
 like(guard($there), $not_leading, '... which guards nothing');
 $there->query('ROLLBACK');
