@@ -2,6 +2,7 @@
 # worker. The locks become free as soon as possible, and never while a backend
 # could still commit.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the mode itself.
 
 use strict;

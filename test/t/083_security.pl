@@ -2,6 +2,7 @@
 # real passwords, another password, and copies of a database. The intruder is a client that
 # knows the protocol and has no password.
 #
+# Left out of make test: it takes long.
 # Runs first: it takes long.
 
 use strict;

@@ -3,6 +3,7 @@
 # docs/security.md describes; role unlimited is not. After each attack, another
 # session acquires a lock as usual.
 #
+# Left out of make test: it takes long.
 # Runs first: it takes long.
 
 use strict;

@@ -6,6 +6,7 @@
 # the extension, or older, also on a standby only. The test runs in a copy of the installation,
 # which has what the server needs to find its scripts there.
 #
+# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 
 use strict;

@@ -1,5 +1,6 @@
 # Deadlocks across servers are found and broken, whichever session their backends use.
 #
+# Left out of make test: it takes long.
 # Runs first: it takes long.
 
 use strict;

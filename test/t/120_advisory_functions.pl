@@ -1,6 +1,8 @@
 # The functions of zklock_advisory: they are declared as PostgreSQL's, and what
 # PostgreSQL's functions return, warn of and refuse is the same for locks on one
 # server and across servers, with the exceptions that docs/advisory-locks.md lists.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

@@ -4,6 +4,8 @@
 # a lock that is taken see one while ZooKeeper does not answer.
 #
 # The keys are the programs' own, or are made as they make them from a name.
+#
+# Left out of make test: it takes long.
 
 use strict;
 use warnings;

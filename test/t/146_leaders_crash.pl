@@ -2,6 +2,7 @@
 # can commit in the old term any more, and not before. A standby does not lead, and does so once
 # it is promoted.
 #
+# Left out of make test: it takes long.
 # Runs once: the test sets the modes itself.
 
 use strict;
