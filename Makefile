@@ -3,7 +3,7 @@
 #   make, make install     build and install (PGXS)
 #   make installcheck      test against a running server and ZooKeeper
 #   make test              install what is missing, build, run the tests
-#   make moretests         run what make test leaves out to end in ten minutes
+#   make moretests         run what make test leaves out to end in about ten minutes
 #   make quickcheck        run a part of the tests that takes about a minute
 #   make sandbox           psql on one of two servers with zklock, and a ZooKeeper
 #   make demo              the last piece and the flash sale, from start to finish
