@@ -455,11 +455,13 @@ __wrap_zklock_slots_revoked(ZkLockSlot *slot, ZkLockSerial serial)
 	{
 		/*
 		 * At this read the holder may go on, and another claim may be in its
-		 * place.
+		 * place, or none.
 		 */
 		uint32		now = pg_atomic_read_u32(unconstify(pg_atomic_uint32 *,
 														&claims[n]->revocations));
 
+		if (claims[n]->slot.entry == NULL)
+			continue;
 		check_revocations(claims[n]);
 		if (now == revocations[n] && claims[n]->changes == changes[n] &&
 			!claims[n]->turn.lost && claims[n]->turn.state == ZKLOCK_TURN_HOLDING)
