@@ -418,7 +418,8 @@ sub _form_line
 	return;
 }
 
-# A procedure that loses its term is called again. It ends with its client.
+# A procedure that loses its term is called again. It ends with its client. Its pg_sleep() is the pace
+# of the commits, and of the attempts on a server that does not lead.
 sub _lead
 {
 	my ($self) = @_;
@@ -546,7 +547,7 @@ sub _finish
 	$round->{after_end} = $round->{granted} - $self->{server_ended} if $self->{server_ended};
 	delete $self->{server};
 	$round->{led} = $self->_wait_for_leader - $round->{began};
-	$self->_expect('... and the standby does not',
+	$self->_expect('the standby does not lead',
 		($self->{standby}->ask("SELECT zk_leads('${\ LED}')") // '') eq 'f');
 	$self->_close_sessions;
 	$self->_wait_for_commits(time());

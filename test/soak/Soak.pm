@@ -244,7 +244,7 @@ sub _play
 		{ map { ($_ => "$self->{dir}/$_") } qw(A B) }, CLIENTS,
 		$self->{ensemble}->hosts,
 		'zklock.confirm_commit' => $mode->{confirm},
-		'zklock.catch_up' => 'all',
+		(Faults::PAIR ? ('zklock.catch_up' => 'all') : ()),
 		'soak.fence' => $mode->{fence});
 	$self->{readers} = Load->start_reading(
 		$self->{bindir}, $self->{dir},

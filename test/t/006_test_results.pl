@@ -1,7 +1,6 @@
 # How test/run counts the results that prove and pg_regress print: no failed
 # test may get lost. What it shows until then, and what make test leaves out.
 #
-# Left out of make test: it takes long.
 # Runs once: the result does not depend on the mode.
 
 use strict;
@@ -125,7 +124,7 @@ is( progress_of(4, '>pty>', 'build'),
 sub chosen
 {
 	my ($left_out) = @_;
-	my @functions = map { $run =~ /^($_\(\)\n\{.*?^\})$/ms } qw(tests tap_tests in_mode short);
+	my @functions = map { $run =~ /^($_\(\)\n\{.*?^\})$/ms } qw(tests tap_tests in_mode in_make_test);
 	my $chosen;
 
 	IPC::Run::run(

@@ -78,8 +78,8 @@ sub go_on
 	return;
 }
 
-# Returns the server that leads, once it is another one than $former, and its writers have
-# committed since then.
+# Returns the server that leads, once it is another one than $former and its writers have
+# committed, after the time $since if that is given.
 sub await_leader
 {
 	my ($former, $since) = @_;
