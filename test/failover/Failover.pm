@@ -418,8 +418,8 @@ sub _form_line
 	return;
 }
 
-# A procedure that loses its term is called again. It ends with its client. Its pg_sleep() is the pace
-# of the commits, and of the attempts on a server that does not lead.
+# A procedure that loses its term is called again. It ends with its client. Its pg_sleep() is the
+# pace of the commits, and of the attempts on a server that does not lead.
 sub _lead
 {
 	my ($self) = @_;
