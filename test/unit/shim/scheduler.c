@@ -655,7 +655,8 @@ next_actor(void)
 		if (actor != held && can_act(actor))
 			return actor;
 	}
-	if (held < 0 || held_longer)
+	if (held < 0 || held_longer ||
+		(held < SERVER_MAX_PLACES && processes[held].stopped_until > sim.now))
 		return -1;
 	n = held;
 	held = -1;
@@ -733,8 +734,10 @@ take_chosen_turn(void)
 static void
 stop_held(int64_t then)
 {
+	int64_t		until = sim.now + server_plan.suspension * SERVER_MS;
+
 	if (held_longer)
-		processes[held].stopped_until = then;
+		processes[held].stopped_until = then > until ? then : until;
 	held_longer = false;
 }
 

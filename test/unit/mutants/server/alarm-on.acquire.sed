@@ -1,7 +1,7 @@
-# Seed 36129
+# Seed 9087
 # A lock is given back before the alarm is off.
 /^release_node/,/^}/{
-	s/^.bool.*paused = zklock_loss_release(hold);/	bool		paused;/
+	/^	paused = zklock_loss_release(hold);/d
 	s/^		zklock_session_routine->delete_node(hold);/&\
 	paused = zklock_loss_release(hold);/
 }

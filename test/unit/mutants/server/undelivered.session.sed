@@ -1,3 +1,3 @@
-# Seed 3858
+# Scenario all-events
 # An event reaches the first receiver only.
 /^deliver(/,/^}/s/receiver->process(message, receiver->owner);/{ receiver->process(message, receiver->owner); break; }/
