@@ -2,6 +2,6 @@
 # A commit raises its flag after its check.
 /^zklock_lease_confirm_commit/,/^}/{
 	/routine->commit(true);/d
-	s/^.*waits_for_standby());/&\
+	s/^	confirm_granted(.*/&\
 	zklock_session_routine->commit(true);/
 }
