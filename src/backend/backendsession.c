@@ -14,9 +14,20 @@
 #include "miscadmin.h"
 #include "session/deadlock_walker.h"
 #include "session/diagnosis.h"
+#include "session/driver.h"
 #include "session/nodedata.h"
 #include "session/session.h"
 #include "shared/claims.h"
+
+/* What an attempt has in this session */
+typedef struct ZkLockOwnAttempt
+{
+	bool		unsent;			/* it begins when there is room for its node */
+	ZkLockDriver driver;
+	ZkLockReceiver replies;		/* registered until there is a verdict */
+	ZkLockReceiver events;
+	bool		left_out;		/* messages were: see session.h */
+} ZkLockOwnAttempt;
 
 /* The record of this backend's wait */
 static ZkLockWalker walker;
@@ -68,10 +79,10 @@ node_of(ZkLockNodeHandle *node)
 }
 
 static void
-unregister(ZkLockAttempt *attempt)
+unregister(ZkLockOwnAttempt *own)
 {
-	zklock_session_unregister(&attempt->replies);
-	zklock_session_unregister(&attempt->events);
+	zklock_session_unregister(&own->replies);
+	zklock_session_unregister(&own->events);
 }
 
 /*
@@ -81,18 +92,18 @@ unregister(ZkLockAttempt *attempt)
 static void
 copy_results(ZkLockAttempt *attempt)
 {
-	const ZkLockDriver *driver = &attempt->driver;
-	const ZkLockRecipe *r = &driver->recipe;
+	ZkLockOwnAttempt *own = attempt->own;
+	const ZkLockRecipe *r = &own->driver.recipe;
 
 	if (r->outcome.verdict != ZKLOCK_PENDING)
-		unregister(attempt);
+		unregister(own);
 	else
-		Assert(attempt->replies.process != NULL && attempt->events.process != NULL);
+		Assert(own->replies.process != NULL && own->events.process != NULL);
 	attempt->outcome = r->outcome;
-	attempt->generation = driver->generation;
-	attempt->node = (ZkLockNodeHandle *) driver->node;
-	attempt->nearest = zklock_driver_nearest(driver, &attempt->nearest_data);
-	attempt->refused = driver->refused;
+	attempt->generation = own->driver.generation;
+	attempt->node = (ZkLockNodeHandle *) own->driver.node;
+	attempt->nearest = zklock_driver_nearest(&own->driver, &attempt->nearest_data);
+	attempt->refused = own->driver.refused;
 	zklock_claims_report(attempt->claim, &r->outcome,
 						 zklock_claims_ensemble(zklock_session_hosts()));
 }
@@ -113,40 +124,45 @@ static void
 begin_attempt(ZkLockAttempt *attempt, int64 deadline)
 {
 	ZkLockRoom	room = zklock_driver_room(&attempt->request, 0);
+	ZkLockOwnAttempt *own;
 
 	(void) deadline;
+	if (attempt->own == NULL)
+		attempt->own = palloc0(sizeof(ZkLockOwnAttempt));
+	own = attempt->own;
 	attempt->outcome = (ZkLockOutcome) {0};
 	attempt->generation = zklock_session_generation();
 	attempt->nearest = NULL;
 
 	/* Nodes that this backend has given up may still use the room. */
-	attempt->unsent = room == ZKLOCK_ROOM_LATER;
+	own->unsent = room == ZKLOCK_ROOM_LATER;
 	if (room == ZKLOCK_ROOM_NONE)
 		attempt->outcome.verdict = ZKLOCK_TOO_MANY_NODES;
 	if (room != ZKLOCK_ROOM)
 		return;
-	attempt->left_out = false;
-	zklock_driver_begin(&attempt->driver, 0, &attempt->request,
+	own->left_out = false;
+	zklock_driver_begin(&own->driver, 0, &attempt->request,
 						pstrdup(zklock_nodedata_self(attempt->request.params.revocable)),
 						NULL);
-	zklock_session_register(&attempt->replies, attempt->driver.requester, process_reply,
-							&attempt->driver, &attempt->left_out);
-	zklock_session_register(&attempt->events, 0, process_event, &attempt->driver,
-							&attempt->left_out);
+	zklock_session_register(&own->replies, own->driver.requester, process_reply, &own->driver,
+							&own->left_out);
+	zklock_session_register(&own->events, 0, process_event, &own->driver, &own->left_out);
 	copy_results(attempt);
 }
 
 static void
 check_attempt(ZkLockAttempt *attempt)
 {
-	if (attempt->driver.node == NULL)
+	ZkLockOwnAttempt *own = attempt->own;
+
+	if (own->driver.node == NULL)
 		return;					/* there was no room for it */
-	if (attempt->left_out)
-		zklock_driver_reread(&attempt->driver);
-	attempt->left_out = false;
-	zklock_driver_check_session(&attempt->driver);
-	if (zklock_driver_wants_parents(&attempt->driver))
-		(void) zklock_driver_create_parents(&attempt->driver, GetAuthenticatedUserId(),
+	if (own->left_out)
+		zklock_driver_reread(&own->driver);
+	own->left_out = false;
+	zklock_driver_check_session(&own->driver);
+	if (zklock_driver_wants_parents(&own->driver))
+		(void) zklock_driver_create_parents(&own->driver, GetAuthenticatedUserId(),
 											zklock_clock_now());
 	copy_results(attempt);
 }
@@ -159,7 +175,7 @@ begin_later(ZkLockAttempt *attempt)
 		begin_attempt(attempt, 0);
 	else
 	{
-		attempt->unsent = false;
+		attempt->own->unsent = false;
 		attempt->outcome.verdict = ZKLOCK_EXPIRED;
 	}
 }
@@ -168,12 +184,12 @@ static void
 wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until, uint32 event)
 {
 	for (int i = 0; i < n; i++)
-		if (zklock_driver_wants_parents(&attempts[i].driver))
+		if (zklock_driver_wants_parents(&attempts[i].own->driver))
 			until = Min(until, zklock_clock_now() + ZKLOCK_DRIVER_PARENTS_MS * ZKLOCK_NS_PER_MS);
 	zklock_session_wait_shown(until, event);
 	for (int i = 0; i < n; i++)
 	{
-		if (attempts[i].unsent)
+		if (attempts[i].own->unsent)
 			begin_later(&attempts[i]);
 		else
 			check_attempt(&attempts[i]);
@@ -184,22 +200,28 @@ wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until, uint32 event)
 static void
 time_out(ZkLockAttempt *attempt)
 {
-	if (attempt->unsent)
+	ZkLockOwnAttempt *own = attempt->own;
+
+	if (own->unsent)
 	{
-		attempt->unsent = false;
+		own->unsent = false;
 		attempt->outcome.verdict = ZKLOCK_TIMED_OUT;
 		return;
 	}
-	zklock_driver_time_out(&attempt->driver);
+	zklock_driver_time_out(&own->driver);
 	copy_results(attempt);
 }
 
+/* There may have been no memory for what it has in this session. */
 static void
 abandon(ZkLockAttempt *attempt)
 {
-	unregister(attempt);
-	zklock_driver_abandon(&attempt->driver);
-	attempt->unsent = false;
+	if (attempt->own != NULL)
+	{
+		unregister(attempt->own);
+		zklock_driver_abandon(&attempt->own->driver);
+		attempt->own->unsent = false;
+	}
 	attempt->node = NULL;
 	zklock_claims_report(attempt->claim, &(ZkLockOutcome) {0}, 0);
 }

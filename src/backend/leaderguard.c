@@ -269,7 +269,7 @@ add(const char *path)
 		zklock_sessionstate_forget_gone();
 	before = MemoryContextSwitchTo(TopTransactionContext);
 	if (nguards == 0)
-		guards = palloc0(ZKLOCK_MAX_LEADERS * sizeof(Guard));
+		guards = palloc(ZKLOCK_MAX_LEADERS * sizeof(Guard));
 	guards[nguards] = (Guard) {.path = pstrdup(path),.leader = leader,.term = term};
 	zklock_leaders_rely(leader);
 	used = true;

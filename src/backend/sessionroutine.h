@@ -17,10 +17,11 @@
 #include "backend/locktable.h"
 #include "protocol/deadlock_walk.h"
 #include "protocol/proof.h"
-#include "session/driver.h"
+#include "protocol/recipe_types.h"
 #include "session/session.h"
 
 struct ZkLockClaim;
+struct ZkLockOwnAttempt;
 struct ZkLockSlotState;
 
 /* An attempt to acquire a lock, all zero before it is begun */
@@ -53,12 +54,8 @@ typedef struct ZkLockAttempt
 	const char *refused;
 
 	/* private to the session routine */
-	bool		unsent;			/* it begins when there is room for its node */
-	ZkLockDriver driver;
-	ZkLockReceiver replies;		/* registered until there is a verdict */
-	ZkLockReceiver events;
-	bool		left_out;		/* messages were: see session.h */
-	struct ZkLockSlotState *state;
+	struct ZkLockOwnAttempt *own;	/* in a session of the backend's own */
+	struct ZkLockSlotState *state;	/* in the server's session */
 } ZkLockAttempt;
 
 typedef struct ZkLockSessionRoutine

@@ -30,18 +30,26 @@ zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
 				 errmsg("%s must not be null", name)));
 }
 
+/* A path is mostly that of the call before, which has acquired what this one releases. */
 static char *
 to_path(const char *given, CheckPath check)
 {
+	static char valid[ZKLOCK_PATH_MAX + 1] = "";
+	static CheckPath valid_for = NULL;
 	char	   *path = pg_server_to_any(given, strlen(given), PG_UTF8);
-	const char *why = check(path, strlen(path));
+	const char *why;
 
+	if (check == valid_for && strcmp(path, valid) == 0)
+		return path;
+	why = check(path, strlen(path));
 	if (why != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid lock path \"%s\"", given),
 				 errdetail("%s", why),
 				 errhint("Write a path as in ZooKeeper, for example \"/shop/product_42\".")));
+	strlcpy(valid, path, sizeof(valid));
+	valid_for = check;
 	return path;
 }
 
