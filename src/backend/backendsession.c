@@ -184,11 +184,13 @@ static void
 wait_for_attempts(ZkLockAttempt *attempts, int n, int64 until, uint32 event)
 {
 	for (int i = 0; i < n; i++)
-		if (zklock_driver_wants_parents(&attempts[i].own->driver))
+		if (attempts[i].begun && zklock_driver_wants_parents(&attempts[i].own->driver))
 			until = Min(until, zklock_clock_now() + ZKLOCK_DRIVER_PARENTS_MS * ZKLOCK_NS_PER_MS);
 	zklock_session_wait_shown(until, event);
 	for (int i = 0; i < n; i++)
 	{
+		if (!attempts[i].begun)
+			continue;
 		if (attempts[i].own->unsent)
 			begin_later(&attempts[i]);
 		else
