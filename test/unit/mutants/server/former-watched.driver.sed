@@ -1,3 +1,3 @@
-# Seed 2241
+# Seed 6762
 # Who begins again behind others leaves the watches of its former place.
 /^feed(/,/^}/s/^\tunwatch_former(.*//

@@ -1,3 +1,3 @@
-# Seed 105
+# Seed 27429
 # A backend is refused that has come first at its gate since there was no room.
 /^zklock_slots_refuse(/,/^}/ s/role_of(slot) != role/false/
