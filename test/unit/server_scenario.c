@@ -67,6 +67,7 @@ read_setting(ServerScenario *s, char *word)
 		{"chroot", offsetof(ServerScenario, chroot_len)},
 		{"refuses", offsetof(ServerScenario, refuses)},
 		{"no_spares", offsetof(ServerScenario, no_spares)},
+		{"no_parents", offsetof(ServerScenario, no_parents)},
 		{"suspension", offsetof(ServerScenario, suspension)},
 		{"from", offsetof(ServerScenario, from)}, {"to", offsetof(ServerScenario, to)}
 	};

@@ -2039,7 +2039,8 @@ make_plan(void)
 		.tick = scenario->tick > 0 ? scenario->tick : scenario->settings.session_timeout / 10,
 		.session_size = scenario->settings.max_session_size,
 		.chroot_len = scenario->chroot_len,.refuses = scenario->refuses,
-		.no_spares = scenario->no_spares,.suspension = scenario->suspension,.slow_commits = 5
+		.no_spares = scenario->no_spares,.no_parents = scenario->no_parents,
+		.suspension = scenario->suspension,.slow_commits = 5
 	};
 	server_plan.sync_limit = 5 * server_plan.tick;
 	server_plan.across = server_plan.nservers > 1 || (server_plan.own > 0 && server_plan.faults);

@@ -240,6 +240,8 @@ typedef struct ServerPlan
 	int			refuses;		/* percent of deletes that are refused */
 	int			no_spares;		/* so many watches of look-aheads are refused
 								 * first, in each session's client */
+	int			no_parents;		/* so many requests for the parent of records
+								 * lose the connection, likewise */
 	int			suspension;		/* ms for which a process stands still at
 								 * least, if time passes meanwhile */
 	int			impatience;		/* percent of short waits */

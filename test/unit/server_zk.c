@@ -194,6 +194,7 @@ struct ZkLockClient
 	int			nwatches;
 	int			nspares;		/* watches of look-aheads that were requested
 								 * anew */
+	int			nparents;		/* requests for the parent of records */
 	ZkLockMessage *mail;
 	ZkLockMessage **mail_end;
 	ZkLockNode *nodes;
@@ -2699,7 +2700,7 @@ zklock_zkclient_open(const ZkLockClientConfig *config)
 	c->head = c->applied = c->tail = 0;
 	c->first_delivery = c->last_delivery = 0;
 	c->nwatches = 0;
-	c->nspares = 0;
+	c->nspares = c->nparents = 0;
 	c->mail = NULL;
 	c->mail_end = &c->mail;
 	c->nodes = NULL;
@@ -2943,11 +2944,13 @@ zklock_zkclient_named_node(ZkLockClient *c, uint32_t owner, const char *dir,
 static Request *
 ask(ZkLockClient *c, Op op, const char *path, ZkLockTag tag)
 {
-	int			rarity = op == OP_MAKE && strcmp(path, ZKLOCK_PATH_RECORDS) == 0 ? 10 : 3000;
+	bool		for_records = op == OP_MAKE && strcmp(path, ZKLOCK_PATH_RECORDS) == 0;
+	bool		loses = for_records && c->nparents++ < server_plan.no_parents;
 
 	check_caller(c);
-	if (!sim.quiet && server_plan.faults && !server_plan.planned && sim_random(rarity) == 0 &&
-		c->status.state == ZKLOCK_CLIENT_CONNECTED)
+	if (!sim.quiet && server_plan.faults && !server_plan.planned)
+		loses |= sim_random(for_records ? 10 : 3000) == 0;
+	if (loses && c->status.state == ZKLOCK_CLIENT_CONNECTED)
 		lose(c);
 	if (c->status.state == ZKLOCK_CLIENT_CONNECTED)
 		return submit(c, op, path, tag);
