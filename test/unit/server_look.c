@@ -88,6 +88,7 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool is_put_
 {
 	const ZkLockEntry *entry = claim->slot.entry;
 	const ZkLockTurn *turn = &claim->turn;
+	bool		looks = entry->gate.node.look != entry->gate.node.looked;
 
 	if (is_asleep(claim, asleep) && !server_is_held(claim, claim->pid))
 	{
@@ -103,15 +104,16 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool is_put_
 	}
 	if (worker && !is_short && !is_put_off && claim->slot.wanted != claim->slot.taken)
 		return "the worker sleeps with work for a claim";
-	if (worker && !is_put_off && ((!is_short && entry->gate.wanted != entry->slot.taken) ||
-								  entry->gate.node.look != entry->gate.node.looked))
+	if (worker && !is_put_off &&
+		((!is_short && entry->gate.wanted != entry->slot.taken) || looks))
 		return "the worker sleeps with work for a gate";
 	if (worker && (is_of_former(&claim->slot) || is_of_former(&entry->slot)) &&
 		is_old_generation())
 		return "the worker sleeps, and has overlooked an attempt of a session that is over";
 	if (worker && entry->gate.state == ZKLOCK_GATE_KEPT)
 	{
-		if (server_does_rival_wait(entry->key.path))
+		/* The list that would show the other one may wait for a long one. */
+		if (server_does_rival_wait(entry->key.path) && !(looks && is_put_off))
 			return "a node is kept that another client waits for";
 		if (shim_now() - entry->gate.node.kept_at >
 			(longest_keep_time() + MAX_UNUSED_MS) * INT64CONST(1000000))
