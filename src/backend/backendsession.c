@@ -19,7 +19,10 @@
 #include "session/session.h"
 #include "shared/claims.h"
 
-/* What an attempt has in this session */
+/*
+ * The part of an attempt that a session of the backend's own needs.  It is allocated when the
+ * attempt begins for the first time, in the caller's memory context, as its strings are.
+ */
 typedef struct ZkLockOwnAttempt
 {
 	bool		unsent;			/* it begins when there is room for its node */
@@ -214,7 +217,7 @@ time_out(ZkLockAttempt *attempt)
 	copy_results(attempt);
 }
 
-/* There may have been no memory for what it has in this session. */
+/* If memory ran out as it began, it has no part in this session. */
 static void
 abandon(ZkLockAttempt *attempt)
 {

@@ -30,7 +30,10 @@ zklock_sqlargs_refuse_null(FunctionCallInfo fcinfo, int argno, const char *name)
 				 errmsg("%s must not be null", name)));
 }
 
-/* A path is mostly that of the call before, which has acquired what this one releases. */
+/*
+ * A path is mostly that of the call before, which has acquired what this one releases, so what was
+ * valid for the same check is not checked again.
+ */
 static char *
 to_path(const char *given, CheckPath check)
 {

@@ -1646,7 +1646,7 @@ what_is_left(void)
 /*
  * The turns of a worker that is slow are longest with leaders.  If each one takes a third of the
  * session's timeout, it leaves out all answers as outdated, and creates no path, for as long as
- * it is that slow.
+ * it is that slow.  So it is not slow any more.
  */
 static void
 begin_quiet(void)

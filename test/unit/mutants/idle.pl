@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 #
-# Prints, in the form of TAP, whether each command of those mutants that have several changes
+# Prints, in the form of TAP, whether each command of the mutants that begins a line changes
 # something.  One that changes nothing is left from a former form of the source: the mutant breaks
 # another rule than it says, or none.
 #
@@ -28,10 +28,12 @@ for my $name (@ARGV)
 	# Commands may continue on the next line.
 	my @commands = do { local $/; <$file> } =~ /\G(?:[^\n]*\\\n)*[^\n]*\n/g;
 	my @changing = grep { $commands[$_] =~ /^(?!#).*?(?:\bs\W|d$)/s } 0 .. $#commands;
-	next if @changing < 2;
 	my ($source) = grep { -e } glob("{.,$sources/*}/$part.c");
-	my $all = mutate(join('', @commands), $source);
-	my @idle = grep {
+	die "$name: no such source\n" if !defined $source;
+	my $all = mutate(join('', @commands), $source) // die "$name: sed does not take it\n";
+	open my $original, '<', $source or die "$source: $!";
+	my $none = do { local $/; <$original> };
+	my @idle = $all eq $none ? @changing : @changing < 2 ? () : grep {
 		my $without = $_;
 		my $text = mutate(join('', @commands[ grep { $_ != $without } 0 .. $#commands ]), $source);
 		defined $text && $text eq $all

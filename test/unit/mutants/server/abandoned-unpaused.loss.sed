@@ -1,3 +1,3 @@
 # Seed 308
 # The revocation of a lock that was granted, and is given up, is nobody's reason.
-/^zklock_loss_abandon/,/^}/s/if (!is_on\[ZKLOCK_SIGNAL_CANCEL\] || /if (true || /
+/^zklock_loss_abandon/,/^}/s/if (!is_cancel_on() || /if (true || /
