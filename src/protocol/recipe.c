@@ -1055,6 +1055,16 @@ static void
 recover(ZkLockRecipe *r, ZkLockActions *out)
 {
 	r->stalled = false;
+
+	/*
+	 * The create of an ancestor may have been lost, so this does not count.
+	 * But that one is missing is not found again: a process that is so slow
+	 * that it often begins anew would not get further.  Nor would one that
+	 * always does so before it reads the answer about the parent, which may
+	 * say that.
+	 */
+	if (r->missed > 1 || r->parents != 0)
+		r->missed = 1;
 	r->parents = 0;
 	r->create = 0;
 	r->verify = 0;
@@ -1063,14 +1073,6 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	r->count = 0;
 	r->nearest.request = 0;
 	r->lookahead.request = 0;
-
-	/*
-	 * The create of an ancestor may have been lost, so this does not count.
-	 * But that one is missing is not found again: a process that is so slow
-	 * that it often begins anew would not get further.
-	 */
-	if (r->missed > 1)
-		r->missed = 1;
 
 	if (r->params.only_looks)
 	{

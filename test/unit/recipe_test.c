@@ -99,6 +99,18 @@ test_parents_gone(void **state)
 		listed(NULL);
 		expect("CREATE LIST");
 	}
+
+	/* The answer about the parent may be outdated each time, and is not read. */
+	begin(ZKLOCK_EXCLUSIVE);
+	for (int i = 0; i < 4; i++)
+	{
+		reply(ZKLOCK_EV_CREATED, ZKLOCK_DO_CREATE, ZKLOCK_NO_NODE);
+		expect(i == 0 ? "PARENT CREATE LIST" : "PARENTS CREATE LIST");
+		happen(ZKLOCK_EV_CONNECTED);
+		expect("SYNC LIST");
+		listed(NULL);
+		expect("CREATE LIST");
+	}
 }
 
 static void
