@@ -1059,9 +1059,9 @@ recover(ZkLockRecipe *r, ZkLockActions *out)
 	/*
 	 * The create of an ancestor may have been lost, so this does not count.
 	 * But that one is missing is not found again: a process that is so slow
-	 * that it often begins anew would not get further.  Nor would one that
-	 * always does so before it reads the answer about the parent, which may
-	 * say that.
+	 * that it often begins anew would not get further.  The same holds if it
+	 * always begins anew before it reads the answer that says so, that to the
+	 * create of the parent.
 	 */
 	if (r->missed > 1 || r->parents != 0)
 		r->missed = 1;

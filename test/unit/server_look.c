@@ -88,7 +88,7 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool is_put_
 {
 	const ZkLockEntry *entry = claim->slot.entry;
 	const ZkLockTurn *turn = &claim->turn;
-	bool		looks = entry->gate.node.look != entry->gate.node.looked;
+	bool		look_is_due = entry->gate.node.look != entry->gate.node.looked;
 
 	if (is_asleep(claim, asleep) && !server_is_held(claim, claim->pid))
 	{
@@ -105,7 +105,7 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool is_put_
 	if (worker && !is_short && !is_put_off && claim->slot.wanted != claim->slot.taken)
 		return "the worker sleeps with work for a claim";
 	if (worker && !is_put_off &&
-		((!is_short && entry->gate.wanted != entry->slot.taken) || looks))
+		((!is_short && entry->gate.wanted != entry->slot.taken) || look_is_due))
 		return "the worker sleeps with work for a gate";
 	if (worker && (is_of_former(&claim->slot) || is_of_former(&entry->slot)) &&
 		is_old_generation())
@@ -113,7 +113,7 @@ look_at_claim(const ZkLockClaim *claim, bool worker, bool is_short, bool is_put_
 	if (worker && entry->gate.state == ZKLOCK_GATE_KEPT)
 	{
 		/* The list that would show the other one may wait for a long one. */
-		if (server_does_rival_wait(entry->key.path) && !(looks && is_put_off))
+		if (server_does_rival_wait(entry->key.path) && !(look_is_due && is_put_off))
 			return "a node is kept that another client waits for";
 		if (shim_now() - entry->gate.node.kept_at >
 			(longest_keep_time() + MAX_UNUSED_MS) * INT64CONST(1000000))

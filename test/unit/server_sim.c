@@ -1643,17 +1643,10 @@ what_is_left(void)
 	return server_zk_nnodes() > 0 ? "a node is nobody's" : NULL;
 }
 
-/*
- * The turns of a worker that is slow are longest with leaders.  If each one takes a third of the
- * session's timeout, it leaves out all answers as outdated, and creates no path, for as long as
- * it is that slow.  So it is not slow any more.
- */
 static void
 begin_quiet(void)
 {
 	sim.quiet = true;
-	if (server_plan.leads && slow == 0)
-		shim_scheduler_slow(-1, 1);
 	server_zk_delete_refused();
 	for (int i = 0; i < SERVER_MAX_PLACES; i++)
 	{

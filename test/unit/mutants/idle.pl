@@ -40,7 +40,7 @@ for my $name (@ARGV)
 	} @changing;
 	$failed ||= @idle;
 	printf "%sok %d - each command of %s changes something\n", @idle ? 'not ' : '', ++$test, $name;
-	print "#   $commands[$_]" for @idle;
+	print $commands[$_] =~ s/^/#   /mgr for @idle;
 }
 print "1..$test\n";
 exit($failed ? 1 : 0);
