@@ -263,7 +263,6 @@ set_try_limit(Acquisition *a)
 static void
 connect_session(Acquisition *a, int64 ns)
 {
-	int64		now = zklock_clock_now();
 	bool		nowait = ns <= 0;
 
 	if (nowait)
@@ -271,7 +270,7 @@ connect_session(Acquisition *a, int64 ns)
 	else
 	{
 		arm_lock_timeout();
-		a->deadline = ns > ZKLOCK_NEVER - now ? ZKLOCK_NEVER : now + ns;
+		a->deadline = ns > ZKLOCK_NEVER - a->began ? ZKLOCK_NEVER : a->began + ns;
 	}
 	zklock_session_routine->connect(a->attempts, a->n, a->deadline);
 
@@ -639,7 +638,9 @@ grant(const ZkLockAttempt *attempt)
 	zklock_locktable_grant(hold);
 	hold->generation = attempt->generation;
 	hold->node = attempt->node;
-	strlcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
+	StaticAssertStmt(sizeof(hold->name) == sizeof(attempt->outcome.name),
+					 "a hold has room for the name of its node");
+	memcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
 	hold->token = attempt->outcome.token;
 	hold->grant_number = attempt->outcome.grant_number;
 	hold->session_id = attempt->outcome.session_id;
