@@ -74,7 +74,7 @@ sub _pair
 {
 	my ($arena) = @_;
 
-	return _bars($arena, 'acquire, release', 1, 'acquire and release, one client',
+	return _dots($arena, 'acquire, release', 1, 'acquire and release, one client',
 		'microseconds', $arena->ways);
 }
 
@@ -82,43 +82,58 @@ sub _readers
 {
 	my ($arena) = @_;
 
-	return _bars($arena, 'readers', 8, 'readers of one lock, 8 clients', 'locks a second',
+	return _dots($arena, 'readers', 8, 'readers of one lock, 8 clients', 'locks a second',
 		'loopback');
 }
 
-# Bars of $figure for each contestant, one for each way, each paler than the one before
-sub _bars
+# A line for each contestant, with a dot for its $figure in each way, and the values beside them:
+# on a logarithmic axis, the length of a bar would say nothing.
+sub _dots
 {
 	my ($arena, $figure, $clients, $title, $unit, @ways) = @_;
 	my @names = $arena->names_of($figure, 'loopback', $clients) or return;
-	my $width = 0.8 / @ways;
+	my (@rows, @all);
 
-	return _data('bars',
-		map {
-			my $name = $_;
+	for my $name (@names)
+	{
+		my @values = map { $arena->median($figure, $_, $clients, $name) } @ways;
 
-			[ "0x$colour{$name}", map { $arena->median($figure, $_, $clients, $name) } @ways ]
-		} @names)
+		push @rows,
+		  [
+			$#names - @rows, "0x$colour{$name}",
+			map { $_, defined $_ ? sprintf($_ < 100 ? '%.3g' : '%.0f', $_) : undef } @values
+		  ];
+		push @all, grep { defined } @values;
+	}
+	return _data('dots', @rows)
 	  . "set title '$title"
-	  . (@ways > 1 ? ': ' . join(', paler: ', @ways) : '')
-	  . "'\nset ylabel '$unit'\n"
-	  . 'set xtics ('
-	  . join(', ', map { "'$names[$_]' $_" } 0 .. $#names)
-	  . ")\nset xrange [-0.6:$#names.6]\nset key off\nset boxwidth $width\nset logscale y\nset yrange [1:*]\nset datafile missing '?'\n"
+	  . (@ways > 1 ? ": $ways[0] filled, $ways[1] open" : '')
+	  . "'\nset xlabel '$unit'\nset key off\nset logscale x\nset datafile missing '?'\n"
+	  . sprintf("set xrange [%.4g:%.4g]\n", min(@all) / 2, max(@all) * 2)
+	  . 'set ytics ('
+	  . join(', ', map { "'$names[$_]' " . ($#names - $_) } 0 .. $#names)
+	  . ")\nset yrange [-0.6:$#names.6]\n"
 	  . 'plot '
 	  . join(', ',
 		map {
-			sprintf('$bars using ($0 + %.3f):%d:1 with boxes lc rgb variable fs solid %.2f',
-				($_ - $#ways / 2) * $width,
-				$_ + 2, 0.9 / ($_ + 1))
+			my $value = 3 + 2 * $_;
+			my $shape = $_ ? 6 : 7;
+
+			(
+				"\$dots using $value:1:2 with points pt $shape ps 1.2 lc rgb variable",
+				"\$dots using $value:1:@{[$value + 1]} with labels "
+				  . ($_ < $#ways ? 'right offset -1,0' : 'left offset 1,0')
+				  . " font ',10'"
+			)
 		} 0 .. $#ways)
 	  . "\n";
 }
 
-# Lines of $figure for each contestant over @$clients, each with its name at its end
+# Lines of $figure for each contestant over @$clients, each with its name at its end.  $range
+# holds the smallest and the largest value that the axis has room for, if it is given.
 sub _lines
 {
-	my ($arena, $figure, $way, $clients) = @_;
+	my ($arena, $figure, $way, $clients, $range) = @_;
 	my %seen;
 	my @names = grep { !$seen{$_}++ }
 	  map { $arena->names_of($figure, $way, $_) } @$clients
@@ -130,7 +145,7 @@ sub _lines
 
 			[ $n, map { $arena->median($figure, $way, $n, $_) } @names ]
 		} @$clients)
-	  . _labels(map { my $name = $_;
+	  . _labels($range, map { my $name = $_;
 			[ $name, map { $arena->median($figure, $way, $_, $name) // () } @$clients ]
 		  } @names)
 	  . "set datafile missing '?'\n"
@@ -139,8 +154,11 @@ sub _lines
 	  . 'set xtics (' . join(', ', @$clients) . ")\n"
 	  . 'plot '
 	  . join(', ',
-		map { "\$lines using 1:@{[$_ + 2]} with linespoints lw 2 pt 7 ps 0.5 lc rgb '#$colour{$names[$_]}'" }
-		  0 .. $#names)
+		map {
+			my $style = $names[$_] =~ /^raw/ ? 'dt 2 pt 6' : 'pt 7';
+
+			"\$lines using 1:@{[$_ + 2]} with linespoints lw 2 $style ps 0.7 lc rgb '#$colour{$names[$_]}'"
+		} 0 .. $#names)
 	  . "\n";
 }
 
@@ -148,9 +166,9 @@ sub _lines
 # distance from one another on a logarithmic axis.
 sub _labels
 {
-	my @lines = @_;
+	my ($range, @lines) = @_;
 	my @by_end = sort { $lines[$a][-1] <=> $lines[$b][-1] } 0 .. $#lines;
-	my @all = map { my (undef, @values) = @$_; @values } @lines;
+	my @all = $range ? @$range : map { my (undef, @values) = @$_; @values } @lines;
 	my $step = max((max(@all) / min(@all))**(1 / 18), 1.05);
 	my @at = map { $_->[-1] } @lines[@by_end];
 
@@ -174,11 +192,18 @@ sub _labels
 		} 0 .. $#at);
 }
 
+# The ways side by side, with the same range
 sub _contended
 {
 	my ($arena) = @_;
+	my @all = map { my $way = $_;
+		map { my $n = $_;
+			map { $arena->median('one lock', $way, $n, $_) }
+			  $arena->names_of('one lock', $way, $n)
+		} @{ $arena->{crowds} }
+	} $arena->ways;
 	my @plots = map {
-		my $lines = _lines($arena, 'one lock', $_, $arena->{crowds});
+		my $lines = _lines($arena, 'one lock', $_, $arena->{crowds}, [ min(@all), max(@all) ]);
 
 		$lines ? "set title 'one lock, $_'\n$lines" : ()
 	} $arena->ways;
