@@ -349,52 +349,38 @@ await_permit(int64 deadline)
 		Max(limit - zklock_locktable_size(), 0);
 	int64		reconnect_by = 0;
 
-	if (zklock_owners_permit(at_most))
-		return;
-	do
+	while (!zklock_owners_permit(at_most))
 	{
 		ZkLockUnfinished unfinished;
 
 		zklock_owners_unfinished(&unfinished);
 		await_finish(&unfinished, deadline, &reconnect_by);
-	} while (!zklock_owners_permit(at_most));
-	zklock_owners_end_wait();
-}
-
-static ZkLockClaim *
-try_claim(const char *path, ZkLockMode mode, const ZkLockAdvisoryKey *advisory, bool hidden)
-{
-	ZkLockClaim *claim = zklock_claims_enter(path, mode, advisory, hidden);
-
-	if (claim == NULL && !hidden)
-		zklock_claims_remove_unlisted();
-	return claim;
+	}
 }
 
 /*
  * Wait until there is room for a claim.  Former locks that are not deleted yet
- * may occupy it.  Mostly there is room, also for those who wait for some, and no
- * need to wait behind them.  Errors: 53200, and those of await_finish().
+ * may occupy it.  Errors: 53200, and those of await_finish().
  */
 static ZkLockClaim *
 await_claim(const char *path, ZkLockMode mode, const ZkLockAdvisoryKey *advisory,
 			bool hidden, int64 deadline)
 {
-	ZkLockClaim *claim = try_claim(path, mode, advisory, hidden);
+	int64		until = Min(deadline, zklock_clock_now() +
+							NO_ROOM_MS * ZKLOCK_NS_PER_MS);
 	int64		reconnect_by = 0;
-	int64		until;
 
-	if (claim != NULL)
-		return claim;
-	until = Min(deadline, zklock_clock_now() + NO_ROOM_MS * ZKLOCK_NS_PER_MS);
 	for (;;)
 	{
 		ZkLockUnfinished unfinished;
+		ZkLockClaim *claim;
 		bool		is_over;
 
 		zklock_owners_wait_for_room();
 		zklock_owners_unfinished(&unfinished);
-		claim = try_claim(path, mode, advisory, hidden);
+		claim = zklock_claims_enter(path, mode, advisory, hidden);
+		if (claim == NULL && !hidden)
+			zklock_claims_remove_unlisted();
 		is_over = unfinished.all == 0 && zklock_clock_now() >= until;
 		if (claim != NULL || is_over)
 			zklock_owners_end_wait();

@@ -278,6 +278,16 @@ begin_to_wait(ZkLockOwner *me, bool for_room)
 	me->for_room = for_room;
 }
 
+static void
+end_wait(ZkLockOwner *me)
+{
+	if (me->waits)
+		dlist_delete(&me->wait_link);
+	owners->nfor_room -= me->for_room;
+	me->waits = me->for_room = false;
+	Assert(owners->nfor_room >= 0);
+}
+
 bool
 zklock_owners_permit(int at_most)
 {
@@ -288,7 +298,9 @@ zklock_owners_permit(int at_most)
 	me->at_most = at_most;
 	me->role = GetAuthenticatedUserId();
 	permitted = is_permitted(me);
-	if (!permitted)
+	if (permitted)
+		end_wait(me);
+	else
 		begin_to_wait(me, false);
 	SpinLockRelease(&owners->mutex);
 	return permitted;
@@ -305,14 +317,8 @@ zklock_owners_wait_for_room(void)
 void
 zklock_owners_end_wait(void)
 {
-	ZkLockOwner *me = my_owner();
-
 	SpinLockAcquire(&owners->mutex);
-	if (me->waits)
-		dlist_delete(&me->wait_link);
-	owners->nfor_room -= me->for_room;
-	me->waits = me->for_room = false;
-	Assert(owners->nfor_room >= 0);
+	end_wait(my_owner());
 	SpinLockRelease(&owners->mutex);
 }
 
@@ -343,9 +349,12 @@ zklock_owners_is_room_awaited(void)
 void
 zklock_owners_set_owner(ZkLockCharge *charge)
 {
+	ZkLockOwner *me = my_owner();
+
 	SpinLockAcquire(&owners->mutex);
 	Assert(!charge->charged);
-	charge->owner = my_owner();
+	Assert(!me->waits || me->for_room); /* its last permit has ended that wait */
+	charge->owner = me;
 	SpinLockRelease(&owners->mutex);
 }
 

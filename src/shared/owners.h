@@ -94,11 +94,12 @@ extern int	zklock_owners_share(void);
 /*
  * May this backend request another lock?  Yes, if it has at most `at_most`
  * unfinished locks, and former backends of its role have less than a share.
- * Otherwise it waits for that from now on, until zklock_owners_end_wait().
+ * Otherwise it waits for that from now on, until a later call returns true, or
+ * until zklock_owners_end_wait().
  */
 extern bool zklock_owners_permit(int at_most);
 
-/* This backend waits for room from now on, until zklock_owners_end_wait(). */
+/* This backend waits for room from now on, until the same. */
 extern void zklock_owners_wait_for_room(void);
 
 /* End the wait of this backend, if it waits. */

@@ -31,7 +31,10 @@ sub measure
 
 	$arena->dismiss;
 
-	$arena->new_server(RELAY, $hosts, 'zklock.session_timeout' => '600s')
+	# A thousand clients that connect at once may need minutes for that.
+	$arena->new_server(RELAY, $hosts,
+		'zklock.session_timeout' => '600s',
+		'zklock.connect_timeout' => '600s')
 	  if %mode;
 	for my $n (@{ $arena->{depths} })
 	{

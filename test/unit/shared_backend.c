@@ -377,7 +377,6 @@ await_permit(void)
 					 STRESS_N_ROLE_SHARES : STRESS_N_UNFINISHED_AWAITED);
 		wait_latch("for what was given up");
 	}
-	zklock_owners_end_wait();
 }
 
 /*

@@ -1,0 +1,3 @@
+# Seed 1
+# Who may request more is still in the queue of those who wait for that.
+/^zklock_owners_permit/,/^}/s/end_wait(me);/;/
