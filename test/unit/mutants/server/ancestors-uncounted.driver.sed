@@ -1,3 +1,3 @@
-# Seed 211
+# Seed 1198
 # Parents that are being created do not count as creates under way.
 /^zklock_driver_creating(/,/^}/ s/(r->parents != 0 ? driver->nparents : 0)/0/

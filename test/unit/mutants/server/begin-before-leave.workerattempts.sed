@@ -1,3 +1,3 @@
-# Seed 1082
+# Seed 579
 # A node is requested before the last one can be deleted.
 /^process_slot/,/^}/s/if (attempt->creating)/if (attempt->creating \&\& false)/

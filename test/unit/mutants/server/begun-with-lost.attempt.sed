@@ -1,3 +1,3 @@
-# Seed 1270
+# Seed 6511
 # An attempt begins again though another lock is lost.
 /^zklock_attempt_start_over/,/^}/s/zklock_lease_check();/;/

@@ -1,4 +1,4 @@
-# Seed 321
+# Seed 7650
 # Neither need a reader under a stronger lock.
 /^has_caught_up(/,/^}/{
 s/if (request->from == NULL ||/if (request->from == NULL)/

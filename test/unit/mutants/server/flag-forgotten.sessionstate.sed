@@ -1,3 +1,3 @@
-# Seed 387
+# Seed 40
 # A commit raises no flag.
 /^zklock_sessionstate_commit/,/^}/s/begins ? zklock_sessionstate_generation() : 0/begins \&\& false/

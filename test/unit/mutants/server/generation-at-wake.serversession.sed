@@ -1,3 +1,3 @@
-# Seed 29
+# Seed 333
 # A grant counts as one of the generation in which its backend wakes.
 /^copy_results/,/^}/s/generation = state->generation/generation = zklock_sessionstate_generation()/

@@ -1,3 +1,3 @@
-# Seed 2015
+# Seed 14
 # A session that is not confirmed is not gone for those who rely on it, either.
 /^gone_at/,/^}/s/confirmed == 0 ||/true ||/

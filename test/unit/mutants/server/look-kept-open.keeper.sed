@@ -1,4 +1,4 @@
-# Seed 2890
+# Seed 6536
 # A list that was asked for in a former epoch stays asked for.
 /^check(/,/^}/{
 /look_epoch != zklock_sessionstate_epoch/,+1d

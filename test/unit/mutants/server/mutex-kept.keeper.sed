@@ -1,3 +1,3 @@
-# Seed 28
+# Seed 181
 # The mutex of a semaphore may be kept.
 s/ \&\& !is_mutex(path)/ \&\& (!is_mutex(path) || true)/

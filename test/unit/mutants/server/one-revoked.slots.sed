@@ -1,3 +1,3 @@
-# Seed 1075
+# Seed 207
 # Only one of the readers of a node is told that it is revoked.
 /^tell_revoked_at_gate(/,/^}/ s/turn = turn->next/turn = NULL/

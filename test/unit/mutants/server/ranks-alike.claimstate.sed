@@ -1,3 +1,3 @@
-# Seed 158
+# Seed 3448
 # Backends at a gate have no order.
 s/state->rank = zklock_gate_rank(turn);/state->rank = 0;/

@@ -1,3 +1,3 @@
-# Seed 146
+# Seed 7
 # A node that is revoked is passed on.
 /^tell_revoked_at_gate/,/^}/ s/zklock_gate_forbid_handover(.*;/;/

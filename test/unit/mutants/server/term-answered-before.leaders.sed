@@ -1,3 +1,3 @@
-# Seed 9593
+# Seed 7318
 # A guard takes the answer to a former question.
 /^zklock_leaders_is_answered(/,/^}/s/if (answered)$/if (true)/
