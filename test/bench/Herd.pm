@@ -132,7 +132,8 @@ sub _queue
 				$pgbench->check;
 				return $n == $server->psql('-c',
 					"SELECT count(*) FROM pg_locks WHERE NOT granted AND objid = $gate");
-			});
+			},
+			3 * $Wait::timeout);
 		$keeper->finish($Wait::timeout);
 		$arena->{waiters} = $pgbench;
 	};
