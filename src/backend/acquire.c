@@ -638,8 +638,7 @@ grant(const ZkLockAttempt *attempt)
 	zklock_locktable_grant(hold);
 	hold->generation = attempt->generation;
 	hold->node = attempt->node;
-	StaticAssertStmt(sizeof(hold->name) == sizeof(attempt->outcome.name),
-					 "a hold has room for the name of its node");
+	Assert(sizeof(hold->name) == sizeof(attempt->outcome.name));
 	memcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
 	hold->token = attempt->outcome.token;
 	hold->grant_number = attempt->outcome.grant_number;
