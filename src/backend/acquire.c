@@ -638,6 +638,8 @@ grant(const ZkLockAttempt *attempt)
 	zklock_locktable_grant(hold);
 	hold->generation = attempt->generation;
 	hold->node = attempt->node;
+
+	/* As a whole: strlcpy() may go byte by byte, see copy_text() in slots.c. */
 	Assert(sizeof(hold->name) == sizeof(attempt->outcome.name));
 	memcpy(hold->name, attempt->outcome.name, sizeof(hold->name));
 	hold->token = attempt->outcome.token;

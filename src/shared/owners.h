@@ -99,7 +99,10 @@ extern int	zklock_owners_share(void);
  */
 extern bool zklock_owners_permit(int at_most);
 
-/* This backend waits for room from now on, until the same. */
+/*
+ * This backend waits for room from now on, until zklock_owners_end_wait(), or
+ * until it is permitted to request more.
+ */
 extern void zklock_owners_wait_for_room(void);
 
 /* End the wait of this backend, if it waits. */
