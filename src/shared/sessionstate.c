@@ -56,7 +56,9 @@ typedef struct SharedSession
 	pg_atomic_uint64 turned;
 	pg_atomic_uint32 timeout;	/* of the last session, ms; 0: there was none */
 	volatile int worker;		/* its process number, or -1 */
-	slock_t		mutex;			/* protects the next three */
+	slock_t		mutex;			/* protects the next four */
+	pg_atomic_uint32 changes;	/* of `published` and `status`; read without
+								 * the mutex */
 	ZkLockGeneration published; /* generation of `status` */
 	ZkLockSessionStatus status;
 	ZkLockSessionFailure failure;
@@ -100,6 +102,7 @@ zklock_sessionstate_shmem_init(void)
 	pg_atomic_init_u32(&shared->generation, 1);
 	pg_atomic_init_u32(&shared->connect_requests, 0);
 	pg_atomic_init_u32(&shared->epoch, 0);
+	pg_atomic_init_u32(&shared->changes, 1);
 	pg_atomic_init_u64(&shared->confirmed, 0);
 	pg_atomic_init_u64(&shared->turned, 0);
 	pg_atomic_init_u32(&shared->timeout, 0);
@@ -350,15 +353,31 @@ zklock_sessionstate_begin_epoch(bool keeps)
 	pg_memory_barrier();
 }
 
+/*
+ * Each call that locks asks for the status several times, and it hardly ever changes.  So each
+ * process has a copy, and uses the mutex of all only if there is a newer one.  The barrier is
+ * that of the mutex: what this process has written is visible to others before it reads.
+ */
 void
 zklock_sessionstate_status(ZkLockSessionStatus *status)
 {
-	SpinLockAcquire(&shared->mutex);
-	*status = shared->status;
+	static ZkLockSessionStatus copy;
+	static ZkLockGeneration published;
+	static uint32 seen = 0;		/* of the copy; 0: there is none */
+
+	pg_memory_barrier();
+	if (seen != pg_atomic_read_u32(&shared->changes))
+	{
+		SpinLockAcquire(&shared->mutex);
+		copy = shared->status;
+		published = shared->published;
+		seen = pg_atomic_read_u32(&shared->changes);
+		SpinLockRelease(&shared->mutex);
+	}
+	*status = copy;
 	status->has_worker = shared->worker >= 0;
-	if (shared->published != pg_atomic_read_u32(&shared->generation))
+	if (published != pg_atomic_read_u32(&shared->generation))
 		status->begun = false;
-	SpinLockRelease(&shared->mutex);
 	if (!status->has_worker)
 	{
 		status->client.state = ZKLOCK_CLIENT_NONE;
@@ -605,6 +624,8 @@ zklock_sessionstate_publish(const ZkLockSessionStatus *status)
 	SpinLockAcquire(&shared->mutex);
 	shared->status = *status;
 	shared->published = pg_atomic_read_u32(&shared->generation);
+	if (pg_atomic_add_fetch_u32(&shared->changes, 1) == 0)
+		pg_atomic_write_u32(&shared->changes, 1);
 	SpinLockRelease(&shared->mutex);
 	if (status->client.timeout > 0)
 		pg_atomic_write_u32(&shared->timeout, (uint32) status->client.timeout);
