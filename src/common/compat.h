@@ -579,7 +579,7 @@ zklock_compat_may_execute(Oid function, Oid role)
 
 #ifdef PG_MODULE_MAGIC_EXT
 #define ZKLOCK_MODULE_MAGIC \
-	PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.1")
+	PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.2")
 #else
 #define ZKLOCK_MODULE_MAGIC PG_MODULE_MAGIC
 #endif
