@@ -57,8 +57,8 @@ typedef struct SharedSession
 	pg_atomic_uint32 timeout;	/* of the last session, ms; 0: there was none */
 	volatile int worker;		/* its process number, or -1 */
 	slock_t		mutex;			/* protects the next four */
-	pg_atomic_uint32 changes;	/* of `published` and `status`; read without
-								 * the mutex */
+	pg_atomic_uint32 changes;	/* the number of changes of the next two,
+								 * never 0; read without the mutex */
 	ZkLockGeneration published; /* generation of `status` */
 	ZkLockSessionStatus status;
 	ZkLockSessionFailure failure;
@@ -355,8 +355,9 @@ zklock_sessionstate_begin_epoch(bool keeps)
 
 /*
  * Each call that locks asks for the status several times, and it hardly ever changes.  So each
- * process has a copy, and uses the mutex of all only if there is a newer one.  The barrier is
- * that of the mutex: what this process has written is visible to others before it reads.
+ * process has a copy, and takes the mutex, which all processes share, only if the status has
+ * changed since.  This is no memory barrier: who has written what the worker looks for before it
+ * publishes has one of its own (see zklock_sessionstate_listen()).
  */
 void
 zklock_sessionstate_status(ZkLockSessionStatus *status)
@@ -365,7 +366,6 @@ zklock_sessionstate_status(ZkLockSessionStatus *status)
 	static ZkLockGeneration published;
 	static uint32 seen = 0;		/* of the copy; 0: there is none */
 
-	pg_memory_barrier();
 	if (seen != pg_atomic_read_u32(&shared->changes))
 	{
 		SpinLockAcquire(&shared->mutex);
@@ -621,11 +621,13 @@ zklock_sessionstate_publish_failure(const ZkLockSessionFailure *failure)
 void
 zklock_sessionstate_publish(const ZkLockSessionStatus *status)
 {
+	uint32		changes;
+
 	SpinLockAcquire(&shared->mutex);
 	shared->status = *status;
 	shared->published = pg_atomic_read_u32(&shared->generation);
-	if (pg_atomic_add_fetch_u32(&shared->changes, 1) == 0)
-		pg_atomic_write_u32(&shared->changes, 1);
+	changes = pg_atomic_read_u32(&shared->changes) + 1;
+	pg_atomic_write_u32(&shared->changes, changes != 0 ? changes : 1);
 	SpinLockRelease(&shared->mutex);
 	if (status->client.timeout > 0)
 		pg_atomic_write_u32(&shared->timeout, (uint32) status->client.timeout);
