@@ -1,3 +1,3 @@
-# Seed 1198
+# Seed 13123
 # Parents that are being created do not count as creates under way.
 /^zklock_driver_creating(/,/^}/ s/(r->parents != 0 ? driver->nparents : 0)/0/

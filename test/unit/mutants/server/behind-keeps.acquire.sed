@@ -1,3 +1,3 @@
-# Seed 417
+# Seed 51
 # A lock of session scope stays although the server has not caught up.
 /^acquire(/,/^}/s/a->scope = ZKLOCK_TRANSACTION;/;/

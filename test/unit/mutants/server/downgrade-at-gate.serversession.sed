@@ -1,3 +1,3 @@
-# Seed 3
+# Seed 27
 # A downgrade waits with other readers.
 /^begin_attempt(/,/^}/ s/request->from == NULL \&\&//

@@ -1,4 +1,4 @@
-# Seed 938
+# Seed 1814
 # The gate of a claim that has ended does not end with its session, nor with the next scan.
 /^zklock_slots_expire(/,/^}/s/if (lock == NULL)/if (claim->ended \&\& lock != NULL)\
 		{\

@@ -1,3 +1,3 @@
-# Seed 1650
+# Seed 5433
 # The worker does not see that a transaction relies on a term.
 /^add(/,/^}/s/zklock_leaders_rely(leader);/;/

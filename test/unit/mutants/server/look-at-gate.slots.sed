@@ -1,3 +1,3 @@
-# Seed 8
+# Seed 27
 # Who looks does so although the gate has a node.
 /slot->params.only_looks &=/,/;/d

@@ -1,3 +1,3 @@
-# Seed 7
+# Seed 4
 # A node may be kept that was not created for that.
 s/if (!marked || !alone ||/if (!alone ||/

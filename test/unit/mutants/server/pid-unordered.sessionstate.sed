@@ -1,4 +1,4 @@
-# Seed 338
+# Seed 95
 # The worker can signal a backend whose pid is not known until cancel on loss was off once.
 /^use_backend/,/^}/{
 	/backend->pid = MyProcPid;/d

@@ -1,4 +1,4 @@
-# Seed 7
+# Seed 5
 # A backend resets its latch before it sleeps, not when it wakes.
 /^wait_latch/,/^}/{
 	/^.ResetLatch(MyLatch);/d

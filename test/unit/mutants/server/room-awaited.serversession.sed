@@ -1,3 +1,3 @@
-# Seed 236
+# Seed 51
 # Who does not wait for room any more still counts as waiting.
 /^await_finish/,/^}/s/zklock_owners_end_wait();/;/

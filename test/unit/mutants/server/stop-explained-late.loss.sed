@@ -1,3 +1,3 @@
-# Seed 3361
+# Seed 868
 # A stop that was signalled is not noted when the statement gives something up.
 /^pause_cancel_on_loss/,/^}/s/hold != NULL/hold != NULL \&\& hold->node == NULL/
