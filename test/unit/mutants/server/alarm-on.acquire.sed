@@ -1,4 +1,4 @@
-# Seed 2218
+# Seed 11563
 # A lock is given back before the alarm is off.
 /^release_node/,/^}/{
 	/^	paused = zklock_loss_release(hold);/d
