@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../bench";
 use Arena;
+use List::Util qw(max min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Verdict;
@@ -195,6 +196,17 @@ says($_->[0],
 	  s/(\d)(?=\d{3}$)/$1,/r)
   for [ 'carries out in a second is %s with zklock', 'zklock' ],
   [ ', %s with Curator', 'Curator' ], [ ', and %s with kazoo', 'kazoo' ];
+
+# How much the rounds differ
+my %rounds;
+push @{ $rounds{ join(',', @$_{qw(figure way clients name)}) } }, $_->{value}
+  for @{ $arena->{figures} };
+my @spread = sort { $a <=> $b }
+  map { max(@$_) / min(@$_) } grep { @$_ > 2 && min(@$_) > 0 } values %rounds;
+says($_->[0], sprintf('%.1f', $spread[ $_->[1] * @spread ]))
+  for [ 'is %s times the least in the median', 0.5 ],
+  [ 'and %s times or more in a tenth of the figures', 0.9 ];
+
 says('%s writes with zklock', sprintf('%.0f', median('new path: writes', 'loopback', 1, 'zklock')));
 
 # A recording is that of a commit. The page explains each target that was missed.
