@@ -356,8 +356,8 @@ zklock_sessionstate_begin_epoch(bool keeps)
 /*
  * Each call that locks asks for the status several times, and it hardly ever changes.  So each
  * process has a copy, and takes the mutex, which all processes share, only if the status has
- * changed since.  This is no memory barrier: who has written what the worker looks for before it
- * publishes has one of its own (see zklock_sessionstate_listen()).
+ * changed since.  This is no memory barrier.  A process that sets a flag for the worker and then
+ * reads the status has one of its own, as in zklock_sessionstate_listen().
  */
 void
 zklock_sessionstate_status(ZkLockSessionStatus *status)

@@ -204,8 +204,8 @@ push @{ $rounds{ join(',', @$_{qw(figure way clients name)}) } }, $_->{value}
 my @spread = sort { $a <=> $b }
   map { max(@$_) / min(@$_) } grep { @$_ > 2 && min(@$_) > 0 } values %rounds;
 says($_->[0], sprintf('%.1f', $spread[ $_->[1] * @spread ]))
-  for [ 'is %s times the least in the median', 0.5 ],
-  [ 'and %s times or more in a tenth of the figures', 0.9 ];
+  for [ 'round is at most %s times the least; in', 0.5 ],
+  [ 'in a tenth of them, it is %s times or more.', 0.9 ];
 
 says('%s writes with zklock', sprintf('%.0f', median('new path: writes', 'loopback', 1, 'zklock')));
 
