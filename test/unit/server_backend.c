@@ -1351,6 +1351,12 @@ carry_out_step(void)
 		case SERVER_DO_WORK:
 			work_for(step.patience);
 			break;
+		case SERVER_DO_GUARD:
+			guard();
+			break;
+		case SERVER_DO_RESIGN:
+			resign();
+			break;
 		default:
 			server_breach(SERVER_SOUND, "a step of a scenario is no statement");
 	}

@@ -68,6 +68,7 @@ read_setting(ServerScenario *s, char *word)
 		{"refuses", offsetof(ServerScenario, refuses)},
 		{"no_spares", offsetof(ServerScenario, no_spares)},
 		{"no_parents", offsetof(ServerScenario, no_parents)},
+		{"leads", offsetof(ServerScenario, leads)},
 		{"suspension", offsetof(ServerScenario, suspension)},
 		{"from", offsetof(ServerScenario, from)}, {"to", offsetof(ServerScenario, to)}
 	};
@@ -182,6 +183,7 @@ static const struct
 	bool		takes_time;
 }			verbs[] = {
 	{"work", SERVER_DO_WORK, false, true}, {"idle", SERVER_DO_IDLE, false, true},
+	{"guard", SERVER_DO_GUARD, false, false}, {"resign", SERVER_DO_RESIGN, false, false},
 	{"savepoint", SERVER_DO_SAVEPOINT, false, false},
 	{"rollback", SERVER_DO_ROLLBACK_TO, false, false},
 	{"commit", SERVER_DO_COMMIT, false, false}, {"abort", SERVER_DO_ABORT, false, false},

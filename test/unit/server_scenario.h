@@ -50,6 +50,7 @@ typedef struct ServerScenario
 								 * first, in each session's client */
 	int			no_parents;		/* so many requests for the parent of records
 								 * lose the connection, likewise */
+	int			leads;			/* the servers campaign */
 	int			suspension;		/* ms for which a process stands still at
 								 * least, if time passes meanwhile */
 	int			nservers;

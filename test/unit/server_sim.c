@@ -2033,7 +2033,7 @@ make_plan(void)
 		.session_size = scenario->settings.max_session_size,
 		.chroot_len = scenario->chroot_len,.refuses = scenario->refuses,
 		.no_spares = scenario->no_spares,.no_parents = scenario->no_parents,
-		.suspension = scenario->suspension,.slow_commits = 5
+		.leads = scenario->leads,.suspension = scenario->suspension,.slow_commits = 5
 	};
 	server_plan.sync_limit = 5 * server_plan.tick;
 	server_plan.across = server_plan.nservers > 1 || (server_plan.own > 0 && server_plan.faults);
@@ -2051,7 +2051,7 @@ make_plan(void)
 	{
 		settings[i] = scenario->settings;
 		settings[i].server = i;
-		settings[i].leaders = "";
+		settings[i].leaders = scenario->leads ? LEADERS : "";
 	}
 }
 

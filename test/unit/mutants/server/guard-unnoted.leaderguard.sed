@@ -1,3 +1,3 @@
-# Seed 5433
+# Scenario guard-resign
 # The worker does not see that a transaction relies on a term.
 /^add(/,/^}/s/zklock_leaders_rely(leader);/;/

@@ -1,3 +1,3 @@
-# Seed 1741
+# Scenario guard-resign
 # A term is known by its generation only.
 /^is_current(/,/^}/s/leader->row.term.[st][a-z]* == term->[st][a-z]* &&//
