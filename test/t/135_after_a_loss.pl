@@ -3,6 +3,7 @@
 
 use strict;
 use warnings;
+no warnings qw(redundant); # a format may leave the argument out
 
 use PgBouncer;
 use PgWire;
