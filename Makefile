@@ -25,7 +25,7 @@
 #   make losses            holders that ZooKeeper has just given up: do they commit, and
 #                          when are they told
 #   make programs          unchanged programs on two servers
-#   make upgrade           release 1.0.0 is updated, and shares locks with this tree
+#   make upgrade           releases 1.0.0 and 1.1.0 are updated, and share locks with this tree
 #   make sanitize          the tests under AddressSanitizer and UBSan
 #   make assertions        the tests with a PostgreSQL that has assertions
 #   make simulate          more schedules of whole servers than the tests play

@@ -210,7 +210,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE;
 -- are lost.  Returns true when those commits have ended and the node is deleted, so that the
 -- next in the queue leads; false if this server did not lead.  The server then queues again,
 -- behind all others.  If the call is cancelled, the term ends all the same.
--- Raises 08006 if the worker does not run.
+-- Raises 08006 if the worker does not run, 55000 if the library is not preloaded.
 CREATE FUNCTION zk_leader_resign(path text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
@@ -252,3 +252,7 @@ COMMENT ON FUNCTION zk_leader_status() IS
     'data for the view zk_leaders';
 COMMENT ON VIEW zk_leaders IS
     'where this server leads, or queues for that';
+
+-- Holders with a token that is recorded do not write it again.
+COMMENT ON FUNCTION zk_fence_prune(interval) IS
+    'delete fences that were not written for that long';

@@ -515,7 +515,7 @@ check_idle_session_timeout(int *newval, void **extra, GucSource source)
 	(void) source;
 	if (*newval == 0 || *newval >= 1000)
 		return true;
-	GUC_check_errdetail("It must be 0, which turns it off, or at least 1 second.");
+	GUC_check_errdetail("It must be 0, for six times the session's timeout, or at least 1 second.");
 	return false;
 }
 
@@ -585,7 +585,7 @@ zklock_guc_init(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.idle_session_timeout",
 							"Time after which a session with ZooKeeper that is not used is closed.",
-							"Zero: it stays open.",
+							"Zero: after six times the session's timeout, which is also the longest time.",
 							&zklock_guc_idle_session_timeout, 0, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							check_idle_session_timeout, NULL, NULL);

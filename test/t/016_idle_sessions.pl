@@ -142,7 +142,7 @@ is($_->result, join("\n", ("t\nt\n") x 4), 'request during the close of a sessio
   for @crowd;
 
 like($idle->query(q(SET zklock.idle_session_timeout = '999ms')),
-	qr/^ERROR:  22023: .*\nDETAIL:  It must be 0, which turns it off, or at least 1 second/m,
+	qr/^ERROR:  22023: .*\nDETAIL:  It must be 0, for six times the session's timeout, or at least 1 second/m,
 	'timeout of less than a second is refused');
 
 done_testing();

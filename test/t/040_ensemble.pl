@@ -143,11 +143,13 @@ for my $how (sort keys %losses)
 		});
 	like($answer, qr/^ERROR:  57014:/, "two servers are $how: a wait can be cancelled");
 	cmp_ok($seconds, '<', SOON, '... at once');
-	$line->refused_ok("two servers are $how");
+
+	# A worker gives its session up by the time at which the commit is refused.
+	$line->refused_ok("two servers are $how") if !server_mode();
 
 	$_->$recover for @lost;
 	$zk->wait_for_all;
-	$line->write;
+	$line->write if !server_mode();
 	$line->kept_ok("two servers are back that were $how");
 	$line->finish_ok;
 }

@@ -345,6 +345,8 @@ is($at_end->query(q(SELECT zk_caught_up('500ms'))), 'f', 'a source that has not 
 $at_end->start('CALL zk_catch_up()');
 copy_rows() while !$at_end->is_done;
 is($at_end->result, '', '... until it has');
+like($at_end->query('DROP EXTENSION zklock'), qr/^ERROR:  2BP01: .*\nDETAIL:  server any depends on/m,
+	'... without which the extension is not dropped');
 $at_end->query(q{SELECT zk_source_forget('any'); } . add('none', %complete, origin => 'none'));
 is($at_end->query(q(SELECT zk_caught_up())), 't', '... of which nothing comes here');
 
