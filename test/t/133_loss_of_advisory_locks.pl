@@ -15,7 +15,7 @@ use ZkTest;
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
-use constant TIMEOUT => 6;
+use constant TIMEOUT => 8;
 my $node = new_node(
 	'main', $proxy->hosts,
 	log_line_prefix => '%p ',

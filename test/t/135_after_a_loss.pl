@@ -18,7 +18,7 @@ use ZkTest;
 my $zk = ZkServer->new(tick_time => 200)->start;
 my $proxy = ZkProxy->new($zk->hosts);
 
-use constant TIMEOUT => 2;
+use constant TIMEOUT => 4;
 my $node = new_node(
 	'main', $proxy->hosts,
 	listen_addresses => '127.0.0.1',
