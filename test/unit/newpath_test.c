@@ -69,15 +69,15 @@ test_pace(void **state)
 		int64_t		now = 5000 * SECOND;
 
 		assert_within(create(&used_until, &now, 1, parts, 0), ZKLOCK_NEWPATH_BURST,
-						ZKLOCK_NEWPATH_BURST + 200);
+					  ZKLOCK_NEWPATH_BURST + 200);
 		assert_within(create(&used_until, &now, 59, parts, 0), ZKLOCK_NEWPATH_PER_MINUTE - 300,
-						REMOVED_PER_MINUTE - ZKLOCK_NEWPATH_BURST);
+					  REMOVED_PER_MINUTE - ZKLOCK_NEWPATH_BURST);
 		assert_within(create(&used_until, &now, 60, parts, 0),
-						ZKLOCK_NEWPATH_PER_MINUTE - ZKLOCK_NEWPATH_PARTS,
-						ZKLOCK_NEWPATH_PER_MINUTE + ZKLOCK_NEWPATH_PARTS);
+					  ZKLOCK_NEWPATH_PER_MINUTE - ZKLOCK_NEWPATH_PARTS,
+					  ZKLOCK_NEWPATH_PER_MINUTE + ZKLOCK_NEWPATH_PARTS);
 		now += 86400 * SECOND;
 		assert_within(create(&used_until, &now, 60, parts, 0), REMOVED_PER_MINUTE - 1,
-						REMOVED_PER_MINUTE + ZKLOCK_NEWPATH_PARTS);
+					  REMOVED_PER_MINUTE + ZKLOCK_NEWPATH_PARTS);
 	}
 }
 
@@ -90,7 +90,7 @@ test_give_back(void **state)
 
 	(void) state;
 	assert_within(create(&used_until, &now, 60, 4, 3), REMOVED_PER_MINUTE - 1,
-					REMOVED_PER_MINUTE + 4);
+				  REMOVED_PER_MINUTE + 4);
 }
 
 /* A long path does not wait for ever because of shorter ones. */
