@@ -51,7 +51,6 @@ create(int64_t *used_until, int64_t *now, int seconds, int parts, int exist)
 	return n;
 }
 
-/* In no minute more than ZooKeeper removes and one path, however long there was none before */
 static void
 assert_within(int64_t n, int64_t min, int64_t max)
 {
@@ -59,6 +58,7 @@ assert_within(int64_t n, int64_t min, int64_t max)
 	assert_true(n <= max);
 }
 
+/* In no minute more than ZooKeeper removes and one path, however long there was none before */
 static void
 test_pace(void **state)
 {
