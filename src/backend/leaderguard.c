@@ -77,12 +77,10 @@ zklock_leaderguard_token(const char *path)
 const char *
 zklock_leaderguard_find_lost(void)
 {
-	bool		is_gone = nguards > 0 && zklock_sessionstate_is_gone(zklock_clock_now());
-
 	for (Guard *guard = guards; guard < guards + nguards; guard++)
-		if (is_gone || !zklock_leaders_is_current(guard->leader, &guard->term))
+		if (!zklock_leaders_is_current(guard->leader, &guard->term))
 			return guard->path;
-	return NULL;
+	return nguards > 0 && zklock_sessionstate_is_gone(zklock_clock_now()) ? guards->path : NULL;
 }
 
 static void
@@ -142,7 +140,9 @@ is_answered(void)
 
 /*
  * Wait until the session is confirmed and, if `always`, the nodes are.  What is confirmed is
- * read before the generation and the terms.  Returns whether it had to wait.
+ * read before the generation and the terms.  To read these may take as long as another process
+ * that reads or writes them stands still, so the clock is read after that.  Returns whether it
+ * had to wait.
  */
 static bool
 confirm(bool always)
@@ -153,13 +153,11 @@ confirm(bool always)
 	{
 		int64		now = zklock_clock_now();
 		bool		answered;
-		bool		confirmed;
 
 		server->refresh();
 		answered = !always || is_answered();
-		confirmed = answered && zklock_lease_is_confirmed(server->status());
 		zklock_leaderguard_check();
-		if (confirmed)
+		if (answered && zklock_lease_is_confirmed(server->status()))
 			return deadline != 0;
 		if (deadline == 0)
 			deadline = zklock_lease_patience(server->status(), now);

@@ -56,6 +56,9 @@ set_node_deleted(ZkLockHold *hold)
 	zklock_locktable_put_first(hold);
 }
 
+/* The serial number of revocations when the locks were examined last */
+static uint64 seen_serial = 0;
+
 /*
  * Find the locks whose nodes were deleted.  A deleted node changes the serial
  * number of revocations, so usually no lock is examined.
@@ -63,7 +66,6 @@ set_node_deleted(ZkLockHold *hold)
 static void
 find_deleted_nodes(void)
 {
-	static uint64 seen_serial = 0;
 	uint64		serial;
 	ZkLockHold *next;
 
@@ -372,19 +374,25 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 {
 	bool		answered = !always;
 	int64		began;
+	uint64		serial;
 	ZkLockAnswer *answers = always ? palloc0(n * sizeof(ZkLockAnswer)) : NULL;
 
 	Assert(n > 0);
 	zklock_session_routine->poll();
 	zklock_lease_check();
-	while ((began = await_confirmation(holds, answers, n, &answered)) != 0)
-		log_wait(holds[0], began);
+	do
+	{
+		while ((began = await_confirmation(holds, answers, n, &answered)) != 0)
+			log_wait(holds[0], began);
 
-	/*
-	 * The session may have ended since the check above, and the confirmation
-	 * may be that of a new session.
-	 */
-	zklock_lease_check();
+		/*
+		 * The session may have ended since the check above, and the confirmation may be that of a
+		 * new session.  A check that looks at the nodes may take as long as another process stands
+		 * still.  So the clock is read again after that.
+		 */
+		serial = seen_serial;
+		zklock_lease_check();
+	} while (seen_serial != serial);
 	if (answers != NULL)
 		pfree(answers);
 }

@@ -30,24 +30,23 @@ PG_FUNCTION_INFO_V1(zk_leads);
 
 #define N_COLUMNS 4
 
-/*
- * Can nobody else lead yet, whatever has become of the session?  What is confirmed is read before
- * the term, which is that of the confirmed session then.
- */
+/* Can nobody else lead yet, whatever has become of the session with this status? */
 static bool
-is_confirmed(void)
+is_confirmed(const ZkLockSessionStatus *status)
 {
-	ZkLockSessionStatus status;
-
-	zklock_sessionstate_status(&status);
 	return zklock_clock_now() <
-		status.client.confirmed + status.client.timeout * ZKLOCK_NS_PER_MS;
+		status->client.confirmed + status->client.timeout * ZKLOCK_NS_PER_MS;
 }
 
+/*
+ * What is confirmed is read before the term, which is that of the confirmed session then, and the
+ * clock after it.
+ */
 Datum
 zk_leads(PG_FUNCTION_ARGS)
 {
 	char	   *path = zklock_sqlargs_path(fcinfo, 0);
+	ZkLockSessionStatus status;
 	ZkLockTerm	term;
 
 	if (!zklock_leaders_are_shared())
@@ -55,7 +54,8 @@ zk_leads(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this server cannot lead \"%s\"", zklock_errors_path(path)),
 				 errdetail("zklock is not in shared_preload_libraries.")));
-	PG_RETURN_BOOL(is_confirmed() && zklock_leaders_find(path, &term) >= 0);
+	zklock_sessionstate_status(&status);
+	PG_RETURN_BOOL(zklock_leaders_find(path, &term) >= 0 && is_confirmed(&status));
 }
 
 /* A snapshot that is older than the term would not show what was done in earlier ones. */
@@ -86,7 +86,7 @@ zk_leader_resign(PG_FUNCTION_ARGS)
 }
 
 static const char *
-state_of(const ZkLockLeaderRow *row, bool confirmed)
+state_of(const ZkLockLeaderRow *row, const ZkLockSessionStatus *status)
 {
 	bool		current = row->term.generation == zklock_sessionstate_generation();
 
@@ -97,7 +97,7 @@ state_of(const ZkLockLeaderRow *row, bool confirmed)
 		case ZKLOCK_LEADING_WAITS:
 			return "waits";
 		case ZKLOCK_LEADING:
-			return confirmed && current ? "leads" : "lost";
+			return current && is_confirmed(status) ? "leads" : "lost";
 		case ZKLOCK_LEADING_ENDS:
 			break;
 	}
@@ -109,15 +109,17 @@ zk_leader_status(PG_FUNCTION_ARGS)
 {
 	ZkLockSqlRows rows;
 	ZkLockLeaderRow row;
+	ZkLockSessionStatus status;
 	int			next = 0;
-	bool		confirmed = zklock_leaders_are_shared() && is_confirmed();
 
+	if (zklock_leaders_are_shared())
+		zklock_sessionstate_status(&status);
 	zklock_sqlrows_begin(&rows, fcinfo, N_COLUMNS);
 	while (zklock_leaders_next(&next, &row))
 	{
 		Datum		values[N_COLUMNS] = {0};
 		bool		nulls[N_COLUMNS] = {0};
-		const char *state = state_of(&row, confirmed);
+		const char *state = state_of(&row, &status);
 
 		values[0] = CStringGetTextDatum(zklock_text_from_utf8(row.path));
 		values[1] = CStringGetTextDatum(state);

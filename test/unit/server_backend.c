@@ -36,6 +36,7 @@
 #include "session/session.h"
 #include "shared/claimtable.h"
 #include "shared/leaders.h"
+#include "shared/lwlocks.h"
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "shim/backend.h"
@@ -59,6 +60,9 @@ static const char *const paths[SERVER_MAX_PATHS] = {"/a/b/c/x", "/a/b/c/y", "/b"
 static bool own;
 
 static const char *const leaders[SERVER_N_LEADERS] = {SERVER_LEADERS_A, SERVER_LEADERS_B};
+
+/* The present step of a scenario */
+static ServerStep step;
 
 static bool
 percent(uint32 chance)
@@ -874,11 +878,19 @@ carry_out(void (*statement) (void), ServerVerb verb)
 	PG_END_TRY();
 }
 
+/* That of the scenario's step, or one that is drawn */
+static const char *
+choose_leader(void)
+{
+	return leaders[step.paths != 0 ? pg_leftmost_one_pos32(step.paths) :
+				   (int) shim_random(SERVER_N_LEADERS)];
+}
+
 /* As zk_leader_guard(), of who has asked zk_leads() */
 static void
 guard(void)
 {
-	const char *path = leaders[shim_random(SERVER_N_LEADERS)];
+	const char *path = choose_leader();
 	ZkLockTerm	term;
 
 	if (zklock_leaders_find(path, &term) < 0)
@@ -895,7 +907,7 @@ guard(void)
 static void
 resign(void)
 {
-	const char *path = leaders[shim_random(SERVER_N_LEADERS)];
+	const char *path = choose_leader();
 	ZkLockTerm	term;
 	volatile bool resigned = false;
 	bool		leads = zklock_leaders_find(path, &term) >= 0;
@@ -1174,7 +1186,8 @@ try(void (*what) (void))
 
 /*
  * Is a node of ours known to be gone, or a term over?  A commit that always asks does so for
- * all nodes.  A reader may have the token of a stronger lock.
+ * all nodes.  A reader may have the token of a stronger lock.  This does not wait for who writes
+ * the terms, and may stand still: the commit would be late without its own doing.
  */
 static bool
 is_doomed(void)
@@ -1190,7 +1203,7 @@ is_doomed(void)
 		ZkLockToken token = zklock_leaderguard_token(leaders[i]);
 		ZkLockTerm	term;
 
-		if (token != 0 &&
+		if (token != 0 && !shim_lwlock_is_exclusive(zklock_lwlocks_leaders()) &&
 			(zklock_leaders_find(leaders[i], &term) < 0 || term.token != token ||
 			 (zklock_guc_confirm_commit == ZKLOCK_CONFIRM_ALWAYS && server_is_deleted(token))))
 			return true;
@@ -1327,8 +1340,6 @@ idle(long us)
 /*
  * The steps of a scenario, in place of what is drawn
  */
-
-static ServerStep step;
 
 static void
 carry_out_step(void)

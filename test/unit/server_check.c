@@ -276,13 +276,14 @@ check_commit(const Hold *mine, int64_t began)
 }
 
 /*
- * What it relies on is there at this moment, whoever else commits: unless it has stood still
- * since its check, for longer than that is good for.
+ * What it relies on is there at this moment, whoever else commits: unless it has itself stood
+ * still since its check, for longer than that is good for.  Not if others did for which it waited.
  */
 static void
 check_node(const Hold *hold, int64_t began)
 {
-	if (hold->session == RIVAL_SESSION || is_robbed(hold) || sim.now - began > slow)
+	if (hold->session == RIVAL_SESSION || is_robbed(hold) ||
+		(sim.now - began > slow && shim_scheduler_stopped_until(hold->process) > began))
 		return;
 	if (!server_zk_is_alive(hold->session))
 		sim_breach(SERVER_THERE, "process %d commits under lock %d of a session that is over",

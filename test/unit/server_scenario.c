@@ -174,7 +174,7 @@ read_mode(ServerStep *step, const char *word)
 	return false;
 }
 
-/* What has no more than its name, or takes its time */
+/* What has no more than its name, or takes its time, or may have a path */
 static const struct
 {
 	const char *name;
@@ -190,6 +190,17 @@ static const struct
 	{"own", SERVER_DO_SESSION, true, false}, {"server", SERVER_DO_SESSION, false, false},
 	{"disconnects", SERVER_DO_DISCONNECTS, false, false}, {"auto", SERVER_DO_AUTO, false, false}
 };
+
+/* x or y is the first or second path of zklock.leaders. */
+static uint32_t
+read_leader(const char *word)
+{
+	uint32_t	path = word[0] == '\0' ? 0 : read_paths(word);
+
+	if ((path & (path - 1)) != 0 || path >> SERVER_N_LEADERS != 0)
+		fail(word);
+	return path;
+}
 
 static void
 read_step(ServerStep *step, char *text)
@@ -207,6 +218,8 @@ read_step(ServerStep *step, char *text)
 			step->of_session = verbs[i].of_session;
 			if (verbs[i].takes_time)
 				step->patience = number(next_word(&rest)) * SERVER_MS;
+			if (step->verb == SERVER_DO_GUARD || step->verb == SERVER_DO_RESIGN)
+				step->paths = read_leader(next_word(&rest));
 			return;
 		}
 	if (strcmp(word, "role") == 0)

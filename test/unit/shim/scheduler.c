@@ -1117,6 +1117,12 @@ shim_lwlock_acquire(void *memory, bool exclusive)
 	point();
 }
 
+bool
+shim_lwlock_is_exclusive(const void *memory)
+{
+	return ((const Lock *) memory)->exclusive != 0;
+}
+
 int64_t
 shim_locked_at(void)
 {

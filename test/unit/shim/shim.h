@@ -41,6 +41,9 @@ extern void shim_lwlock_acquire(void *lock, bool exclusive);
 extern void shim_lwlock_release(void *lock);
 extern bool shim_holds_lwlock(void);
 
+/* Has some process acquired it exclusively? */
+extern bool shim_lwlock_is_exclusive(const void *lock);
+
 /* Does a process run, and not a checker that calls its functions? */
 extern bool shim_runs(void);
 

@@ -1,3 +1,3 @@
-# Seed 28573
+# Seed 19109
 # A guard takes the answer to a former question.
 /^zklock_leaders_is_answered(/,/^}/s/if (answered)$/if (true)/
