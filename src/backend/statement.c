@@ -49,6 +49,7 @@ begin_statement(void)
 	Assert(!inside);
 	inside = true;
 	may_commit = discards_all = false;
+	zklock_xact_goes_on();
 	if (!zklock_xact_is_committing())
 		zklock_loss_refuse_disconnected();
 	zklock_loss_statement(true);
@@ -179,8 +180,8 @@ watch_utility(ZKLOCK_UTILITY_PARAMS)
 }
 
 /*
- * Execute a statement whose effects are not undone by an abort, in a
- * transaction of its own.  The locks are checked before it begins.  It is not
+ * Execute a statement whose effects are not undone by an abort, and that
+ * begins a transaction.  The locks are checked before it begins.  It is not
  * cancelled because of a lock, since that could leave a database partially
  * dropped.
  */

@@ -206,6 +206,16 @@ zklock_xact_irrevocable_statement(bool begins)
 	irrevocable = begins ? IRREVOCABLE_STATEMENT : IRREVOCABLE_COMMIT;
 }
 
+void
+zklock_xact_goes_on(void)
+{
+	/* Deferred triggers are in no portal: they are part of the commit. */
+	if (irrevocable != IRREVOCABLE_COMMIT || ActivePortal == NULL)
+		return;
+	irrevocable = NOT_IRREVOCABLE;
+	zklock_lease_end_commit();
+}
+
 /*
  * Another library may run statements in its own callback at the end of a
  * transaction.  At that time, PostgreSQL iterates over its list of callbacks.

@@ -35,9 +35,16 @@ extern bool zklock_xact_is_committing(void);
 
 /*
  * Make the check of a commit before (`begins`) a statement that an abort does
- * not undo, and that is the only one of its transaction.  ERROR 40001 as in
- * lease.h.  The commits within the statement and at its end are not refused.
+ * not undo, and that begins a transaction.  ERROR 40001 as in lease.h.  The
+ * commits within the statement and at its end are not refused.
  */
 extern void zklock_xact_irrevocable_statement(bool begins);
+
+/*
+ * A statement of the client begins.  If it follows an irrevocable one in the same
+ * transaction, which a pipeline makes possible, the commit is checked, since locks
+ * may have been lost meanwhile.
+ */
+extern void zklock_xact_goes_on(void);
 
 #endif							/* ZKLOCK_XACT_H */

@@ -162,6 +162,39 @@ is($rival->query(q(SELECT zk_lock_acquire('/fenced'))),
 	$session->close;
 }
 
+# In a pipeline, more statements may follow in its transaction, whose commit is checked.
+{
+	my $brake = ZkTest->new($node);
+	my $pipeline = "$dir/pipeline.sql";
+	my $size = -s $node->logfile;
+
+	append_to_file($pipeline, q(\startpipeline
+ALTER DATABASE postgres CONNECTION LIMIT 50;
+SELECT zk_lock_guard('/lost');
+INSERT INTO t VALUES (50);
+SELECT pg_advisory_xact_lock(1);
+\endpipeline
+));
+	$brake->query('SELECT pg_advisory_lock(1)');
+	local $ENV{PGOPTIONS} = '-c session_preload_libraries=zklock -c zklock.confirm_commit=always';
+	my $run = IPC::Run::start(
+		[
+			'pgbench', '-n', '-t', 1, '-M', 'extended', '-f', $pipeline,
+			'-h', $node->host, '-p', $node->port, 'postgres'
+		],
+		'>', '/dev/null', '2>&1');
+	wait_until('the pipeline waits', sub {
+		$brake->query(q(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)) == 1 });
+	$zk->delete("/lost/$_") for $zk->children('/lost');
+	$brake->query('SELECT pg_advisory_unlock(1)');
+	$run->finish;
+	like(substr(slurp_file($node->logfile), $size), qr{ERROR: .* lock on "/lost" was lost$}m,
+		'a pipeline that begins so fails at its commit');
+	is($node->safe_psql('postgres', q(SELECT count(*) FROM t WHERE n = 50)), '0',
+		'... and has no effect');
+	$brake->close;
+}
+
 # The statement is cancelled after its work is done.
 my $library = build_module('late_cancel');
 $node->safe_psql('postgres', 'CREATE DATABASE victim');
