@@ -20,6 +20,7 @@
 #include "shared/sessionstate.h"
 #include "shared/slots.h"
 #include "worker/campaign.h"
+#include "worker/keeper.h"
 #include "worker/workerattempts.h"
 
 /* Pause after a failure */
@@ -176,6 +177,8 @@ join_queue(Campaign *c)
 		c->claim = zklock_claims_enter(c->path, ZKLOCK_EXCLUSIVE, NULL, true);
 	if (c->claim == NULL)
 	{
+		/* It may be there with the next try. */
+		zklock_keeper_give_up_all();
 		put_off(c, "There is no room in shared memory: see zklock.max_locks.");
 		return;
 	}
@@ -281,9 +284,19 @@ end_term(Campaign *c, const char *why)
 }
 
 /*
- * Why must the term end now?  NULL: it lasts.  A backend that waited before the path was in the
- * setting may be behind the term, and the end of the session waits for the backend.
+ * Must the node be given up, so that the session can end?  This comes last, because somebody may
+ * hold a lock of the session for days, and nobody would lead meanwhile if the others fail.  A
+ * backend that waited before the path was in the setting may be behind the node, and the end of
+ * the session waits for the backend.
  */
+static bool
+ends_session(const Campaign *c, ZkLockCampaignStage stage)
+{
+	return stage == ZKLOCK_CAMPAIGN_END ||
+		(stage == ZKLOCK_CAMPAIGN_WITHDRAW && zklock_workerattempts_waits_at(c->path));
+}
+
+/* Why must the term end now?  NULL: it lasts. */
 static const char *
 end_of_term(const Campaign *c, ZkLockCampaignStage stage)
 {
@@ -292,9 +305,7 @@ end_of_term(const Campaign *c, ZkLockCampaignStage stage)
 		zklock_slots_is_node_deleted(c->claim) ? "Its node in ZooKeeper is gone." :
 		zklock_leaders_is_resigned(number_of(c)) ? "It was asked to resign." :
 		!c->listed ? "zklock.leaders has changed." :
-		stage == ZKLOCK_CAMPAIGN_END ||
-		(stage == ZKLOCK_CAMPAIGN_WITHDRAW && zklock_workerattempts_waits_at(c->path)) ?
-		"The ZooKeeper session will end." : NULL;
+		ends_session(c, stage) ? "The ZooKeeper session will end." : NULL;
 }
 
 /* Is the node gone, as far as ZooKeeper has answered?  It is with its session. */
@@ -337,7 +348,7 @@ step(Campaign *c, ZkLockCampaignStage stage)
 			go_on(c, stage);
 			break;
 		case QUEUED:
-			if (!c->listed || stage >= ZKLOCK_CAMPAIGN_WITHDRAW)
+			if (!c->listed || ends_session(c, stage))
 				leave_queue(c);
 			else
 				look_at_queue(c);

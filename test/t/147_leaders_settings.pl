@@ -113,6 +113,30 @@ is($two->result, 't', '... but not if the session has to end');
 is($two->query(q(SELECT zk_lock_release_all())), 1, '... which waits for the lock');
 wait_for_state($observer, $_, 'leads') for qw(/used /kept /leaders/a);
 
+# A session that is to end, and in which somebody holds a lock: the server stays in its queues.
+
+my $elsewhere =
+  new_node('elsewhere', $zk->hosts, shared_preload_libraries => 'zklock', OWN_SESSION);
+my $rival = ZkTest->new($elsewhere);
+$rival->query(q(SELECT zk_lock_acquire('/leaders/b')));
+change_setting($node, 'zklock.leaders', '/leaders/a, /leaders/b', $observer);
+wait_for_state($observer, '/leaders/b', 'waits');
+$one->query(q(SELECT zk_lock_acquire('/held')));
+change_setting($node, 'zklock.hosts', $zk->hosts, $observer);
+wait_until('the session is to end',
+	sub { $observer->query('SELECT reload_pending FROM zk_server_status') eq 't' });
+$rival->query('SELECT zk_lock_release_all()');
+wait_for_state($observer, '/leaders/b', 'leads');
+is($observer->query('SELECT reload_pending FROM zk_server_status'), 't',
+	'a server becomes the leader in a session that is to end');
+$rival->start(q(SELECT zk_lock_acquire('/leaders/b')));
+$rival->wait_for_lock;
+$one->query('SELECT zk_lock_release_all()');
+is($rival->result, 't', '... whose end is that of its term');
+$rival->query('SELECT zk_lock_release_all()');
+wait_for_state($observer, '/leaders/b', 'leads');
+$elsewhere->stop;
+
 # 64 paths, and no room
 
 my @paths = map { "/many/$_" } 1 .. 64;
@@ -127,6 +151,22 @@ change_setting($node, 'zklock.leaders', '/leaders/a', $observer);
 wait_until('there is no room', sub { slurp_file($node->logfile) =~ /There is no room in shared memory/ });
 is($one->query(q(SELECT zk_lock_release_all())), 200, 'without room in shared memory, it waits');
 wait_for_state($observer, '/leaders/a', 'leads');
+
+# ... but not for what is only kept
+
+change_setting($node, 'zklock.leaders', '', $observer);
+wait_until('it leads nowhere', sub { $observer->query('SELECT count(*) FROM zk_leaders') == 0 });
+wait_until('locks are kept', sub {
+	$one->query(q(SELECT zk_lock_acquire('/kept/' || i), zk_lock_release('/kept/' || i)
+		FROM generate_series(1, 50) i));
+	$observer->query('SELECT kept FROM zk_server_status') == 50 });
+is($one->query(q(SELECT count(zk_lock_acquire('/room/' || i)) FROM generate_series(1, 150) i)), 150,
+	'held and kept locks take all the room');
+is($observer->query('SELECT kept, unlisted FROM zk_server_status'), '50|0', '... together');
+change_setting($node, 'zklock.leaders', '/leaders/a', $observer);
+wait_for_state($observer, '/leaders/a', 'leads');
+is($observer->query('SELECT kept < 50 FROM zk_server_status'), 't', '... and a leader gets it');
+$one->query('SELECT zk_lock_release_all()');
 
 # Prefixes
 
