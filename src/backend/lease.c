@@ -392,7 +392,7 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 		 */
 		serial = seen_serial;
 		zklock_lease_check();
-	} while (seen_serial != serial);
+	} while (seen_serial != serial && !zklock_lease_is_confirmed(zklock_session_routine->status()));
 	if (answers != NULL)
 		pfree(answers);
 }
@@ -463,6 +463,14 @@ zklock_lease_confirm_commit(void)
 		zklock_session_routine->commit(true);
 	}
 	confirm_granted(hold, NULL, NULL, zklock_lease_asks_for_nodes());
+}
+
+bool
+zklock_lease_has_lapsed(void)
+{
+	return zklock_guc_confirm_commit != ZKLOCK_CONFIRM_OFF &&
+		zklock_locktable_first_granted() != NULL &&
+		!zklock_lease_is_confirmed(zklock_session_routine->status());
 }
 
 void

@@ -101,6 +101,9 @@ extern bool zklock_lease_confirm_hold(ZkLockHold *hold);
  */
 extern void zklock_lease_confirm_commit(void);
 
+/* Has so much time passed since then that it has to be called again for the same commit? */
+extern bool zklock_lease_has_lapsed(void);
+
 /*
  * To be called when the transaction has been committed or aborted, and no
  * longer relies on the confirmation.  Raises and allocates nothing.

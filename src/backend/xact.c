@@ -13,6 +13,7 @@
 #include "backend/locktable.h"
 #include "backend/loss.h"
 #include "backend/xact.h"
+#include "common/compat.h"
 #include "storage/ipc.h"
 #include "tcop/pquery.h"
 #include "utils/resowner.h"
@@ -46,6 +47,9 @@ static SubTransactionId ended_sub;
 /*
  * If a procedure commits, its statement continues.  Cancel on loss is
  * nevertheless off during the commit.
+ *
+ * Guards may be in another session than locks.  Who checks them may stand still, also because it
+ * waits for another process that does, and nothing confirms the locks meanwhile.
  */
 static void
 confirm_holds(void)
@@ -53,7 +57,8 @@ confirm_holds(void)
 	zklock_loss_pause();
 	do
 		zklock_lease_confirm_commit();
-	while (zklock_leaderguard_confirm_commit());
+	while (zklock_leaderguard_confirm_commit() ||
+		   (zklock_leaderguard_is_any() && zklock_lease_has_lapsed()));
 
 	/*
 	 * The lock may be released or forgotten since its loss, and a COMMIT is
@@ -209,11 +214,12 @@ zklock_xact_irrevocable_statement(bool begins)
 void
 zklock_xact_goes_on(void)
 {
-	/* Deferred triggers are in no portal: they are part of the commit. */
-	if (irrevocable != IRREVOCABLE_COMMIT || ActivePortal == NULL)
+	if (irrevocable != IRREVOCABLE_COMMIT || !zklock_compat_is_pipelined())
 		return;
 	irrevocable = NOT_IRREVOCABLE;
 	zklock_lease_end_commit();
+	zklock_leaderguard_end_commit();
+	zklock_loss_relied_on();
 }
 
 /*

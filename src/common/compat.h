@@ -95,6 +95,20 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 #endif
 }
 
+/*
+ * Does the transaction go on after a command of a pipeline?  Minor versions before 14.7 and 15.2
+ * do not know.
+ */
+static inline bool
+zklock_compat_is_pipelined(void)
+{
+#ifdef XACT_FLAGS_PIPELINING
+	return (MyXactFlags & XACT_FLAGS_PIPELINING) != 0;
+#else
+	return true;
+#endif
+}
+
 /* PostgreSQL's records of all settings, in an array that the next new setting may move */
 static inline struct config_generic **
 zklock_compat_settings(int *n)

@@ -456,17 +456,6 @@ check_deleted(void)
 		server_breach(SERVER_COMMIT, "a node is known to be gone, but not its lock");
 }
 
-extern bool __real_zklock_leaderguard_confirm_commit(void);
-extern bool __wrap_zklock_leaderguard_confirm_commit(void);
-
-bool
-__wrap_zklock_leaderguard_confirm_commit(void)
-{
-	if (zklock_leaderguard_is_any())
-		server_locks_checked();
-	return __real_zklock_leaderguard_confirm_commit();
-}
-
 /* Those before this one may be held. */
 extern void __real_zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline);
 extern void __wrap_zklock_attempt_begin(ZkLockAttempt *attempt, int64 deadline);

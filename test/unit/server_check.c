@@ -67,8 +67,6 @@ static Hold past_holds[MAX_PAST_HOLDS];
 static int	last_past_hold;
 static uint64_t events;
 
-/* When each process has read the clock last before the check of its guards; 0: it has none */
-static int64_t locks_checked[SERVER_MAX_PLACES];
 static int64_t slow;			/* ns; a commit that takes longer proves
 								 * nothing */
 static struct
@@ -86,7 +84,6 @@ server_check_reset(int session_timeout)
 	last_commit = 0;
 	memset(waits, 0, sizeof(waits));
 	last_wait = 0;
-	memset(locks_checked, 0, sizeof(locks_checked));
 	memset(past_holds, 0, sizeof(past_holds));
 	last_past_hold = 0;
 	events = 0;
@@ -295,14 +292,11 @@ check_node(const Hold *hold, int64_t began)
 }
 
 static void
-begin_commits(int process, int64_t last)
+begin_commits(int process, int64_t began)
 {
-	int64_t		locks = process < SERVER_RIVAL ? locks_checked[process] : 0;
-
 	for (int i = 0; i < MAX_HOLDS; i++)
 	{
 		const Hold *hold = &holds[i];
-		int64_t		began = locks != 0 && !is_term(hold) ? locks : last;
 
 		if (hold->claim == NULL || hold->process != process)
 			continue;
@@ -344,15 +338,6 @@ server_commits(void)
 
 	/* Its check has read the clock, and may have been suspended since. */
 	begin_commits(process, server_zk_clock(process));
-	locks_checked[process] = 0;
-}
-
-void
-server_locks_checked(void)
-{
-	int			process = shim_scheduler_current();
-
-	locks_checked[process] = server_zk_clock(process);
 }
 
 void

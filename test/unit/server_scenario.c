@@ -302,7 +302,7 @@ read_rival(ServerScenario *s, char **rest)
 	}
 }
 
-/* fault FAULT at MS [long | for MS], of the session of server N, or its worker */
+/* fault FAULT at MS [long | for MS] [of BACKEND], of the session of server N, or its worker */
 static void
 read_given(ServerScenario *s, const char *kind, char **rest)
 {
@@ -315,9 +315,17 @@ read_given(ServerScenario *s, const char *kind, char **rest)
 	if (strcmp(next_word(rest), "at") != 0)
 		fail(kind);
 	given->at = number(next_word(rest));
-	word = next_word(rest);
-	given->is_long = strcmp(word, "long") == 0;
-	given->lasts = strcmp(word, "for") == 0 ? number(next_word(rest)) : 0;
+	for (word = next_word(rest); *word != '\0'; word = next_word(rest))
+	{
+		if (strcmp(word, "long") == 0)
+			given->is_long = true;
+		else if (strcmp(word, "for") == 0)
+			given->lasts = number(next_word(rest));
+		else if (strcmp(word, "of") == 0)
+			given->backend = number(next_word(rest));
+		else
+			fail(word);
+	}
 	given->server = kind[strlen("fault")] == '\0' ? 0 : kind[strlen("fault")] - '1';
 }
 

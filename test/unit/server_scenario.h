@@ -33,6 +33,7 @@ typedef struct ServerGivenFault
 {
 	char		name[16];
 	int			server;
+	int			backend;		/* of that server, from 1 on; 0: its worker */
 	int64_t		at;				/* ms */
 	bool		is_long;		/* longer than all timeouts */
 	int64_t		lasts;			/* ms; 0: as a fault of this kind does */

@@ -1573,7 +1573,7 @@ strike_given(int which)
 
 	given_at[which] = NEVER;
 	nstrikes = 0;
-	add_strikes_of_place(what, worker_of(given->server));
+	add_strikes_of_place(what, worker_of(given->server) + given->backend);
 	add_strikes_of_server(what, worker_of(given->server));
 	add_strikes_of_member(what, server_ensemble_leader());
 	add_strikes_of_nodes(what);

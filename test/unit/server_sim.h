@@ -324,9 +324,6 @@ extern void server_committed(void);
 /* The same of a commit that a term guards, of one of SERVER_N_LEADERS paths, just before. */
 extern void server_guarded(int leader, ZkLockToken token);
 
-/* Its locks have been checked, and its guards will be: it may stand still in between. */
-extern void server_locks_checked(void);
-
 /*
  * The data of others (server_data.h): the positions of all servers now; when the current
  * process's server shows these.  It has got a lock, and has waited for such positions, if it

@@ -62,6 +62,7 @@ bool		update_process_title = false;
 char	   *SyncRepStandbyNames = NULL;
 int			synchronous_commit = SYNCHRONOUS_COMMIT_ON;
 Portal		ActivePortal = (Portal) &ActivePortal;	/* there is one */
+int			MyXactFlags = 0;
 
 char	   *zklock_guc_hosts;
 char	   *zklock_guc_auth = "";
