@@ -1175,8 +1175,9 @@ try(void (*what) (void))
 
 /*
  * Is a node of ours known to be gone, or a term over?  A commit that always asks does so for
- * all nodes.  A reader may have the token of a stronger lock.  This does not wait for who writes
- * the terms, and may stand still: the commit would be late without its own doing.
+ * all nodes.  A reader may have the token of a stronger lock.  While the terms are
+ * written, this does not look at them: who writes them may stand still, and the commit would be
+ * late because of this wait.
  */
 static bool
 is_doomed(void)

@@ -274,7 +274,8 @@ check_commit(const Hold *mine, int64_t began)
 
 /*
  * What it relies on is there at this moment, whoever else commits: unless it has itself stood
- * still since its check, for longer than that is good for.  Not if others did for which it waited.
+ * still since its check, for longer than that is good for.  If others stood still, for which it
+ * waited, that is no excuse.
  */
 static void
 check_node(const Hold *hold, int64_t began)
