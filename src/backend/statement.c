@@ -191,7 +191,7 @@ run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 	Assert(!inside);
 	zklock_loss_refuse_disconnected();
 	zklock_loss_refuse();
-	zklock_xact_irrevocable_statement(true);
+	zklock_xact_begin_irrevocable();
 	inside = true;
 	PG_TRY();
 	{
@@ -202,7 +202,7 @@ run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 		inside = false;
 	}
 	PG_END_TRY();
-	zklock_xact_irrevocable_statement(false);
+	zklock_xact_end_irrevocable();
 }
 
 /* Does the statement have effects that are not undone with its transaction? */
@@ -291,7 +291,10 @@ static void
 object_access(ObjectAccessType access, Oid class, Oid object, int part, void *arg)
 {
 	if (access == OAT_FUNCTION_EXECUTE && !inside && !zklock_xact_is_committing())
+	{
+		zklock_xact_goes_on();
 		zklock_loss_refuse_disconnected();
+	}
 	if (next_object_access != NULL)
 		next_object_access(access, class, object, part, arg);
 }

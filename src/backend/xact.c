@@ -22,7 +22,8 @@
 static enum
 {
 	NOT_IRREVOCABLE,
-	IRREVOCABLE_STATEMENT,		/* it runs, and may commit */
+	IRREVOCABLE_STATEMENT,		/* it runs */
+	IRREVOCABLE_PART,			/* it runs, and has committed */
 	IRREVOCABLE_COMMIT			/* it has ended, its commit follows */
 }			irrevocable = NOT_IRREVOCABLE;
 
@@ -93,6 +94,8 @@ xact_ended(bool committed)
 		irrevocable = NOT_IRREVOCABLE;
 	if (irrevocable == NOT_IRREVOCABLE)
 		zklock_lease_end_commit();
+	else
+		irrevocable = IRREVOCABLE_PART;
 }
 
 static void
@@ -202,24 +205,39 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 }
 
 void
-zklock_xact_irrevocable_statement(bool begins)
+zklock_xact_begin_irrevocable(void)
 {
-	Assert(!committing);
-	Assert(begins || irrevocable == IRREVOCABLE_STATEMENT);
-	if (begins)
-		confirm_holds();
-	irrevocable = begins ? IRREVOCABLE_STATEMENT : IRREVOCABLE_COMMIT;
+	Assert(!committing && irrevocable == NOT_IRREVOCABLE);
+	confirm_holds();
+	irrevocable = IRREVOCABLE_STATEMENT;
+}
+
+/*
+ * PostgreSQL commits at once after a statement that cannot be undone.  It does not after a form
+ * that is permitted in a transaction block, nor if the statement has committed itself.  Then the
+ * client decides when the transaction ends and what else is in it.
+ */
+void
+zklock_xact_end_irrevocable(void)
+{
+	bool		is_done = irrevocable == IRREVOCABLE_PART;
+
+	Assert(!committing && (is_done || irrevocable == IRREVOCABLE_STATEMENT));
+	irrevocable = IRREVOCABLE_COMMIT;
+	if (zklock_compat_commits_at_once())
+		return;
+	if (!is_done)
+		irrevocable = NOT_IRREVOCABLE;
+	zklock_lease_end_commit();
+	zklock_leaderguard_end_commit();
+	zklock_loss_relied_on();
 }
 
 void
 zklock_xact_goes_on(void)
 {
-	if (irrevocable != IRREVOCABLE_COMMIT || !zklock_compat_is_pipelined())
-		return;
-	irrevocable = NOT_IRREVOCABLE;
-	zklock_lease_end_commit();
-	zklock_leaderguard_end_commit();
-	zklock_loss_relied_on();
+	if (irrevocable == IRREVOCABLE_COMMIT && !zklock_compat_commits_at_once())
+		irrevocable = NOT_IRREVOCABLE;
 }
 
 /*

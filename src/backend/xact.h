@@ -34,16 +34,19 @@ extern void zklock_xact_register_first(bool outermost);
 extern bool zklock_xact_is_committing(void);
 
 /*
- * Make the check of a commit before (`begins`) a statement that an abort does
- * not undo, and that begins a transaction.  ERROR 40001 as in lease.h.  The
- * commits within the statement and at its end are not refused.
+ * Make the check of a commit before a statement that an abort does not undo, and that begins
+ * a transaction.  ERROR 40001 as in lease.h.  The commits within the statement are not refused,
+ * nor is that at its end, unless the statement was a form that an abort undoes.
  */
-extern void zklock_xact_irrevocable_statement(bool begins);
+extern void zklock_xact_begin_irrevocable(void);
+
+/* To be called when that statement has ended without an error. */
+extern void zklock_xact_end_irrevocable(void);
 
 /*
- * A statement of the client begins.  If it follows an irrevocable one in the same
- * transaction, which a pipeline makes possible, the commit is checked, since locks
- * may have been lost meanwhile.
+ * The client executes something.  If it is in the transaction that an irrevocable statement
+ * has begun after its own commit, which a pipeline makes possible, the end of that transaction
+ * is checked.
  */
 extern void zklock_xact_goes_on(void);
 

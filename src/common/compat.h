@@ -96,14 +96,14 @@ zklock_compat_interval_is_infinite(const Interval *interval, bool *positive)
 }
 
 /*
- * Does the transaction go on after a command of a pipeline?  Minor versions before 14.7 and 15.2
- * do not know.
+ * Does PostgreSQL commit when the statement ends, also in a pipeline, since an abort does not
+ * undo it?  Minor versions before 14.5 do not know.
  */
 static inline bool
-zklock_compat_is_pipelined(void)
+zklock_compat_commits_at_once(void)
 {
-#ifdef XACT_FLAGS_PIPELINING
-	return (MyXactFlags & XACT_FLAGS_PIPELINING) != 0;
+#ifdef XACT_FLAGS_NEEDIMMEDIATECOMMIT
+	return (MyXactFlags & XACT_FLAGS_NEEDIMMEDIATECOMMIT) != 0;
 #else
 	return true;
 #endif

@@ -92,6 +92,12 @@ sub sync
 	return _message('S', '');
 }
 
+# Makes the server send what it has to say, without an end of the transaction.
+sub flush
+{
+	return _message('H', '');
+}
+
 # The fast-path call of a function with these arguments
 sub call
 {

@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Module;
+use PgWire;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkProxy;
@@ -193,6 +194,68 @@ SELECT pg_advisory_xact_lock(1);
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM t WHERE n = 50)), '0',
 		'... and has no effect');
 	$brake->close;
+}
+
+# The client may also leave the end of that transaction until later.
+my @checked = (session_preload_libraries => 'zklock', 'zklock.confirm_commit' => 'always');
+
+# Executes a statement without the end of its transaction, and deletes the lock's node.
+sub lose_after
+{
+	my ($client, @messages) = @_;
+
+	$client->query(q(SELECT zk_lock_acquire('/lost')));
+	$client->send(@messages, PgWire::flush());
+	wait_until('the statement has ended', sub { $client->is_readable });
+	$zk->delete("/lost/$_") for $zk->children('/lost');
+	return;
+}
+
+sub executed
+{
+	my ($sql) = @_;
+
+	return (PgWire::parsed($sql), PgWire::executed(0));
+}
+
+{
+	my $lo_create = $node->safe_psql('postgres', q(SELECT 'lo_create(oid)'::regprocedure::oid));
+	my %ends = (
+		'its end' => [ [], [ PgWire::sync() ] ],
+		'the end of a block' => [ [ executed('BEGIN') ], [ executed('COMMIT'), PgWire::sync() ] ],
+		'a function call' => [ [], [ PgWire::call($lo_create, 123456) ] ]);
+
+	for my $name (sort keys %ends)
+	{
+		my ($before, $after) = @{ $ends{$name} };
+		my $client = PgWire->new($node, @checked);
+
+		lose_after($client, executed('ALTER DATABASE postgres CONNECTION LIMIT 60'), @$before);
+		$client->send(@$after);
+		like(($client->answers(1))[0], qr{ERROR 40001 lock on "/lost" was lost}, "$name is refused");
+		is($node->safe_psql('postgres', q(SELECT datconnlimit FROM pg_database
+				WHERE datname = 'postgres'; SELECT oid FROM pg_largeobject_metadata)),
+			'-1', '... and nothing has changed');
+		$client->close;
+	}
+}
+
+# A statement that has moved a database has committed. What follows is refused, its end is not.
+{
+	my $client = PgWire->new($node, @checked);
+
+	$node->safe_psql('postgres', 'CREATE DATABASE moved');
+	lose_after($client, executed('ALTER DATABASE moved SET TABLESPACE old'));
+	$client->send(PgWire::sync());
+	is(($client->answers(1))[0], 'ALTER DATABASE', 'the end of a move is not refused');
+	$client->query('SELECT zk_lock_release_all()');
+	lose_after($client, executed('ALTER DATABASE moved SET TABLESPACE pg_default'));
+	$client->send(executed('INSERT INTO t VALUES (60)'), PgWire::sync());
+	like(($client->answers(1))[0], qr/ERROR 40001/, 'what follows a move is refused');
+	is($node->safe_psql('postgres', q(SELECT count(*) FROM t WHERE n = 60;
+			SELECT dattablespace = (SELECT dattablespace FROM pg_database WHERE datname = 'postgres')
+			FROM pg_database WHERE datname = 'moved')), "0\nt", '... and undone, but the move is not');
+	$client->close;
 }
 
 # The statement is cancelled after its work is done.
