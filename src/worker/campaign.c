@@ -326,6 +326,14 @@ forget(Campaign *c)
 	memset(c, 0, sizeof(*c));
 }
 
+/* Leave the queue unless a commit still relies on the term. */
+static void
+leave_after_commits(Campaign *c)
+{
+	if (!zklock_leaders_is_committing(number_of(c)))
+		leave_queue(c);
+}
+
 /* There is no node. */
 static void
 go_on(Campaign *c, ZkLockCampaignStage stage)
@@ -356,15 +364,15 @@ step(Campaign *c, ZkLockCampaignStage stage)
 		case LEADING:
 			why = end_of_term(c, stage);
 			if (why == NULL)
-			{
 				pass_on_question(c);
-				break;
+			else
+			{
+				end_term(c, why);
+				leave_after_commits(c);
 			}
-			end_term(c, why);
-			/* FALLTHROUGH */
+			break;
 		case ENDING:
-			if (!zklock_leaders_is_committing(number_of(c)))
-				leave_queue(c);
+			leave_after_commits(c);
 			break;
 		case LEAVING:
 			if (!is_gone(c))
