@@ -500,8 +500,8 @@ is_drained(void)
  * New settings, and the end of this worker, require the end of the session.
  * It ends when it has no attempts.  Backends without a lock delay their
  * attempts for a moment in each period.  Otherwise there might always be
- * attempts, since a backend may hold a lock for days.  They also do while the terms as leader
- * end, which is the last thing before the end of the session.
+ * attempts, since a backend may hold a lock for days.  They also do from the time on when there
+ * are none, until the session has ended: first its terms as leader end, and nodes are deleted.
  */
 static bool
 update_draining(void)
@@ -510,7 +510,7 @@ update_draining(void)
 		clear_ending();
 	else if (ending_since == 0)
 		ending_since = zklock_clock_now();
-	return (is_drained() && !zklock_campaign_is_over()) ||
+	return is_drained() ||
 		(ending_since != 0 && ending_ms() % DRAIN_PERIOD_MS < DRAIN_MS);
 }
 
@@ -577,10 +577,11 @@ is_usable(void)
 		ending_since == 0;
 }
 
+/* Terms end a turn after backends were told to delay their attempts. */
 static ZkLockCampaignStage
-campaign_stage(void)
+campaign_stage(bool was_draining)
 {
-	return is_drained() ? ZKLOCK_CAMPAIGN_END :
+	return was_draining && is_drained() ? ZKLOCK_CAMPAIGN_END :
 		ending_since != 0 ? ZKLOCK_CAMPAIGN_WITHDRAW :
 		is_usable() ? ZKLOCK_CAMPAIGN_JOIN : ZKLOCK_CAMPAIGN_STAY;
 }
@@ -593,6 +594,8 @@ main_loop(void)
 
 	for (;;)
 	{
+		bool		was_draining = draining;
+
 		/*
 		 * While backends delay their attempts, do not sleep until the next
 		 * scan.
@@ -626,7 +629,7 @@ main_loop(void)
 			scan_at = zklock_clock_now() + SCAN_MS * ZKLOCK_NS_PER_MS;
 		}
 		zklock_keeper_check_all();
-		zklock_campaign_run(campaign_stage());
+		zklock_campaign_run(campaign_stage(was_draining));
 		zklock_workerattempts_process_slots(status_of_session() != NULL &&
 											status_of_session()->connects > 0);
 		if (status_of_session() != NULL && status_of_session()->connects > 0)

@@ -9,6 +9,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use ZkProxy;
 use ZkServer;
 use ZkTest;
 
@@ -136,6 +137,29 @@ is($rival->result, 't', '... whose end is that of its term');
 $rival->query('SELECT zk_lock_release_all()');
 wait_for_state($observer, '/leaders/b', 'leads');
 $elsewhere->stop;
+
+# A backend that asks as the terms end does not keep the session, in which the server leads no more.
+
+my $proxy = ZkProxy->new($zk->hosts);
+change_setting($node, 'zklock.hosts', $proxy->hosts, $observer);
+wait_until('the session has another server', sub { $proxy->accepted > 0 });
+wait_for_state($observer, $_, 'leads') for qw(/leaders/a /leaders/b);
+$one->query(q(SELECT zk_lock_acquire('/held')));
+my $size = -s $node->logfile;
+change_setting($node, 'zklock.hosts', $proxy->hosts . ',' . $proxy->hosts, $observer);
+wait_until('it waits for the lock', sub {
+	substr(slurp_file($node->logfile), $size) =~ /session wait until no lock is held/ });
+$proxy->mark;
+$proxy->rule(dir => 's2c', op => 'delete', path => '/leaders/', action => 'hold', pings => 1);
+$one->query('SELECT zk_lock_release_all()');
+wait_until('the terms end', sub { grep { $_->{op} eq 'delete' && $_->{path} =~ m{^/leaders/} } $proxy->requests });
+$two->start(q(SELECT zk_lock_acquire('/asks')));
+wait_until('the backend asks in this session, or it ends', sub {
+	grep { $_->{op} eq 'closeSession' || ($_->{path} // '') =~ m{^/asks/} } $proxy->requests });
+$proxy->release;
+is($two->result, 't', 'a backend that asks as terms end');
+wait_for_state($observer, $_, 'leads') for qw(/leaders/a /leaders/b);
+is($two->query(q(SELECT zk_lock_release_all())), 1, '... and the server leads again while it has its lock');
 
 # 64 paths, and no room
 
