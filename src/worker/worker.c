@@ -577,7 +577,10 @@ is_usable(void)
 		ending_since == 0;
 }
 
-/* Terms end a turn after backends were told to delay their attempts. */
+/*
+ * Terms end if no attempt has come a turn after backends were told to delay theirs.  One that
+ * came later would keep a session in which this server leads nowhere.
+ */
 static ZkLockCampaignStage
 campaign_stage(bool was_draining)
 {
@@ -629,9 +632,9 @@ main_loop(void)
 			scan_at = zklock_clock_now() + SCAN_MS * ZKLOCK_NS_PER_MS;
 		}
 		zklock_keeper_check_all();
-		zklock_campaign_run(campaign_stage(was_draining));
 		zklock_workerattempts_process_slots(status_of_session() != NULL &&
 											status_of_session()->connects > 0);
+		zklock_campaign_run(campaign_stage(was_draining));
 		if (status_of_session() != NULL && status_of_session()->connects > 0)
 			zklock_deadlock_records_process();
 		zklock_workerattempts_check_nodes();
