@@ -188,6 +188,8 @@ watch_utility(ZKLOCK_UTILITY_PARAMS)
 static pg_noinline void
 run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 {
+	bool		drops_subscription = IsA(pstmt->utilityStmt, DropSubscriptionStmt);
+
 	Assert(!inside);
 	zklock_loss_refuse_disconnected();
 	zklock_loss_refuse();
@@ -202,7 +204,12 @@ run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 		inside = false;
 	}
 	PG_END_TRY();
-	zklock_xact_end_irrevocable();
+
+	/*
+	 * A subscription without a slot can be dropped in a transaction block.  All the same, slots
+	 * of its tables are dropped, and its progress.
+	 */
+	zklock_xact_end_irrevocable(drops_subscription);
 }
 
 /* Does the statement have effects that are not undone with its transaction? */

@@ -207,7 +207,7 @@ release_event(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 void
 zklock_xact_begin_irrevocable(void)
 {
-	Assert(!committing && irrevocable == NOT_IRREVOCABLE);
+	Assert(!committing);
 	confirm_holds();
 	irrevocable = IRREVOCABLE_STATEMENT;
 }
@@ -218,11 +218,11 @@ zklock_xact_begin_irrevocable(void)
  * client decides when the transaction ends and what else is in it.
  */
 void
-zklock_xact_end_irrevocable(void)
+zklock_xact_end_irrevocable(bool is_done)
 {
-	bool		is_done = irrevocable == IRREVOCABLE_PART;
-
-	Assert(!committing && (is_done || irrevocable == IRREVOCABLE_STATEMENT));
+	Assert(!committing);
+	Assert(irrevocable == IRREVOCABLE_PART || irrevocable == IRREVOCABLE_STATEMENT);
+	is_done |= irrevocable == IRREVOCABLE_PART;
 	irrevocable = IRREVOCABLE_COMMIT;
 	if (zklock_compat_commits_at_once())
 		return;

@@ -35,18 +35,19 @@ extern bool zklock_xact_is_committing(void);
 
 /*
  * Make the check of a commit before a statement that an abort does not undo, and that begins
- * a transaction.  ERROR 40001 as in lease.h.  The commits within the statement are not refused,
- * nor is that at its end, unless the statement was a form that an abort undoes.
+ * a transaction.  ERROR 40001 as in lease.h.  The commits within the statement are not refused.
  */
 extern void zklock_xact_begin_irrevocable(void);
 
-/* To be called when that statement has ended without an error. */
-extern void zklock_xact_end_irrevocable(void);
+/*
+ * That statement has ended without an error.  Its commit is not refused, unless it was a form
+ * that is permitted in a transaction block, and not `is_done`: an abort undoes it.
+ */
+extern void zklock_xact_end_irrevocable(bool is_done);
 
 /*
- * The client executes something.  If it is in the transaction that an irrevocable statement
- * has begun after its own commit, which a pipeline makes possible, the end of that transaction
- * is checked.
+ * The client executes something.  If it is in the transaction of an irrevocable statement,
+ * which a pipeline makes possible, the end of that transaction is checked.
  */
 extern void zklock_xact_goes_on(void);
 
