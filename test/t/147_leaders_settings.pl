@@ -140,7 +140,9 @@ $elsewhere->stop;
 
 # A backend that asks as the terms end does not keep the session, in which the server leads no more.
 
+# It waits for half of its time at most.
 my $proxy = ZkProxy->new($zk->hosts);
+$two->query(q(SET zklock.connect_timeout = '1min'));
 change_setting($node, 'zklock.hosts', $proxy->hosts, $observer);
 wait_until('the session has another server', sub { $proxy->accepted > 0 });
 wait_for_state($observer, $_, 'leads') for qw(/leaders/a /leaders/b);

@@ -1,3 +1,3 @@
-# Seed 51
+# Seed 315
 # A lock of session scope stays although the server has not caught up.
 /^acquire(/,/^}/s/a->scope = ZKLOCK_TRANSACTION;/;/

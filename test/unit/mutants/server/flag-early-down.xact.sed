@@ -1,4 +1,4 @@
 # Seed 387
 # The flag of a commit is taken down when its check has passed.
-/^confirm_holds(/,/^}/s/zklock_lease_confirm_commit();/&\
-	zklock_lease_end_commit();/
+/^confirm_holds(/,/^}/s/zklock_loss_refuse_disconnected();/zklock_lease_end_commit();\
+	&/

@@ -1,3 +1,3 @@
-# Seed 1208
+# Seed 3678
 # The node is given up while commits rely on its term.
-/^step(/,/^}/s/if (!zklock_leaders_is_committing(number_of(c)))/if (true)/
+/^leave_after_commits(/,/^}/s/if (!zklock_leaders_is_committing(number_of(c)))/if (true)/
