@@ -150,6 +150,7 @@ for my $how (sort keys %losses)
 	$_->$recover for @lost;
 	$zk->wait_for_all;
 	$line->write if !server_mode();
+	wait_for_queue($zk, '/ensemble/stock', $line->writer);
 	$line->kept_ok("two servers are back that were $how");
 	$line->finish_ok;
 }
