@@ -386,9 +386,10 @@ confirm_locks(ZkLockHold **holds, int n, bool always)
 			log_wait(holds[0], began);
 
 		/*
-		 * The session may have ended since the check above, and the confirmation may be that of a
-		 * new session.  A check that looks at the nodes may take as long as another process stands
-		 * still.  So the clock is read again after that.
+		 * The session may have ended since the check above, and the
+		 * confirmation may be that of a new session.  A check that looks at
+		 * the nodes may take as long as another process stands still.  So the
+		 * clock is read again after that.
 		 */
 		serial = seen_serial;
 		zklock_lease_check();

@@ -206,8 +206,8 @@ run_irrevocable_utility(ZKLOCK_UTILITY_PARAMS)
 	PG_END_TRY();
 
 	/*
-	 * A subscription without a slot can be dropped in a transaction block.  All the same, slots
-	 * of its tables are dropped, and its progress.
+	 * A subscription without a slot can be dropped in a transaction block.
+	 * All the same, slots of its tables are dropped, and its progress.
 	 */
 	zklock_xact_end_irrevocable(drops_subscription);
 }

@@ -24,7 +24,8 @@ typedef enum ZkLockCampaignStage
 	ZKLOCK_CAMPAIGN_JOIN,		/* the session can be used */
 	ZKLOCK_CAMPAIGN_STAY,		/* it has no connection, or there is none */
 	ZKLOCK_CAMPAIGN_WITHDRAW,	/* it will end: do not join a queue */
-	ZKLOCK_CAMPAIGN_END			/* no other lock is left: leave the queues, and end the terms */
+	ZKLOCK_CAMPAIGN_END			/* no other lock is left: leave the queues,
+								 * and end the terms */
 } ZkLockCampaignStage;
 
 /* The worker starts, and has ended the generation of the previous one. */
