@@ -13,8 +13,8 @@
  *	  disconnected, none begins (see loss.h).
  *	- A statement whose effects are not undone by an abort (such as CREATE
  *	  DATABASE and COMMIT PREPARED) begins only after the locks are
- *	  confirmed.  After that, it is neither cancelled nor refused because of
- *	  a lock.
+ *	  confirmed.  After that, it is neither cancelled because of a lock, nor
+ *	  refused, unless it is a form that an abort undoes.
  *	- DISCARD ALL releases holds of session scope.
  *	- After each statement, zklock's check of the commit is registered
  *	  again, so that it precedes the callbacks of other libraries, which may
