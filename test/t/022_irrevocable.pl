@@ -225,8 +225,12 @@ sub executed
 	my $lo_create = $node->safe_psql('postgres', q(SELECT 'lo_create(oid)'::regprocedure::oid));
 	my %ends = (
 		'its end' => [ [], [ PgWire::sync() ] ],
-		'the end of a block' => [ [ executed('BEGIN') ], [ executed('COMMIT'), PgWire::sync() ] ],
-		'a function call' => [ [], [ PgWire::call($lo_create, 123456), PgWire::sync() ] ]);
+		'the end of a block' => [ [ executed('BEGIN') ], [ executed('COMMIT'), PgWire::sync() ] ]);
+
+	# From PostgreSQL 18 on, a function call does not end the transaction of a pipeline, nor does
+	# a Sync after it.
+	$ends{'a function call'} = [ [], [ PgWire::call($lo_create, 123456) ] ]
+	  if $node->safe_psql('postgres', 'SHOW server_version_num') < 180000;
 
 	for my $name (sort keys %ends)
 	{
@@ -235,9 +239,7 @@ sub executed
 
 		lose_after($client, executed('ALTER DATABASE postgres CONNECTION LIMIT 60'), @$before);
 		$client->send(@$after);
-
-		# PostgreSQL 18 answers a function call in a pipeline before it commits.
-		like(join("\n", $client->answers($name eq 'a function call' ? 2 : 1)), qr{ERROR 40001 lock on "/lost" was lost}, "$name is refused");
+		like(($client->answers(1))[0], qr{ERROR 40001 lock on "/lost" was lost}, "$name is refused");
 		is($node->safe_psql('postgres', q(SELECT datconnlimit FROM pg_database
 				WHERE datname = 'postgres'; SELECT oid FROM pg_largeobject_metadata)),
 			'-1', '... and nothing has changed');
