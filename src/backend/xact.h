@@ -40,8 +40,9 @@ extern bool zklock_xact_is_committing(void);
 extern void zklock_xact_begin_irrevocable(void);
 
 /*
- * That statement has ended without an error.  Its commit is not refused, unless it was a form
- * that is permitted in a transaction block, and not `is_done`: an abort undoes it.
+ * That statement has ended without an error.  Its commit is not refused.  If PostgreSQL permits
+ * this form of it in a transaction block, an abort undoes it, and its commit is checked, unless
+ * the caller knows better (`is_done`).
  */
 extern void zklock_xact_end_irrevocable(bool is_done);
 

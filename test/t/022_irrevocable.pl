@@ -214,7 +214,7 @@ sub lose_after
 	return;
 }
 
-sub executed
+sub statement
 {
 	my ($sql) = @_;
 
@@ -225,7 +225,7 @@ sub executed
 	my $lo_create = $node->safe_psql('postgres', q(SELECT 'lo_create(oid)'::regprocedure::oid));
 	my %ends = (
 		'its end' => [ [], [ PgWire::sync() ] ],
-		'the end of a block' => [ [ executed('BEGIN') ], [ executed('COMMIT'), PgWire::sync() ] ]);
+		'the end of a block' => [ [ statement('BEGIN') ], [ statement('COMMIT'), PgWire::sync() ] ]);
 
 	# From PostgreSQL 18 on, a function call does not end the transaction of a pipeline, nor does
 	# a Sync after it.
@@ -237,7 +237,7 @@ sub executed
 		my ($before, $after) = @{ $ends{$name} };
 		my $client = PgWire->new($node, @checked);
 
-		lose_after($client, executed('ALTER DATABASE postgres CONNECTION LIMIT 60'), @$before);
+		lose_after($client, statement('ALTER DATABASE postgres CONNECTION LIMIT 60'), @$before);
 		$client->send(@$after);
 		like(($client->answers(1))[0], qr{ERROR 40001 lock on "/lost" was lost}, "$name is refused");
 		is($node->safe_psql('postgres', q(SELECT datconnlimit FROM pg_database
@@ -252,12 +252,12 @@ sub executed
 	my $client = PgWire->new($node, @checked);
 
 	$node->safe_psql('postgres', 'CREATE DATABASE moved');
-	lose_after($client, executed('ALTER DATABASE moved SET TABLESPACE old'));
+	lose_after($client, statement('ALTER DATABASE moved SET TABLESPACE old'));
 	$client->send(PgWire::sync());
 	is(($client->answers(1))[0], 'ALTER DATABASE', 'the end of a move is not refused');
 	$client->query('SELECT zk_lock_release_all()');
-	lose_after($client, executed('ALTER DATABASE moved SET TABLESPACE pg_default'));
-	$client->send(executed('INSERT INTO t VALUES (60)'), PgWire::sync());
+	lose_after($client, statement('ALTER DATABASE moved SET TABLESPACE pg_default'));
+	$client->send(statement('INSERT INTO t VALUES (60)'), PgWire::sync());
 	like(($client->answers(1))[0], qr/ERROR 40001/, 'what follows a move is refused');
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM t WHERE n = 60;
 			SELECT dattablespace = (SELECT dattablespace FROM pg_database WHERE datname = 'postgres')

@@ -138,9 +138,9 @@ $rival->query('SELECT zk_lock_release_all()');
 wait_for_state($observer, '/leaders/b', 'leads');
 $elsewhere->stop;
 
-# A backend that asks as the terms end does not keep the session, in which the server leads no more.
+# A backend that asks while the terms end does not keep the session, in which the server would
+# lead nowhere. It delays its request for half of its time at most, so it gets more.
 
-# It waits for half of its time at most.
 my $proxy = ZkProxy->new($zk->hosts);
 $two->query(q(SET zklock.connect_timeout = '1min'));
 change_setting($node, 'zklock.hosts', $proxy->hosts, $observer);
